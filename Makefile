@@ -46,9 +46,11 @@ gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu
 
 mutants: setup ## plant bugs in a copy of the tree and let the tests find them (MUTANTS: arguments of scripts/mutants.py)
+	@python3 scripts/setup.py --tools
 	@$(PYTHON) scripts/mutants.py $(MUTANTS)
 
 coverage: setup ## which lines of C++ and Python the tests reach, in build/coverage/report (COVERAGE: options)
+	@python3 scripts/setup.py --tools
 	@$(PYTHON) scripts/coverage_report.py --jobs $(JOBS) $(COVERAGE)
 
 explore: build ## look for what no test has drawn yet: random examples and the fuzzers, half an hour

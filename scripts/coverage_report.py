@@ -18,12 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from package_coverage import install_tools, write_settings
-
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "coverage"
 REPORT = BUILD / "report"
-TOOLS = BUILD / "pip"
 PROGRAMS = ("saeta_unit_tests", "saeta_conformance_tests")
 PYTHON_TARGETS = ("saeta_package", "saeta_sim")
 LEFT_OUT = ("saeta/backend/cuda/", "python/saeta/demo/", "python/saeta/bench/")  # need a GPU, or minutes
@@ -53,14 +50,18 @@ def run_python(tests: list[str]) -> list[str]:
     counts = BUILD / "counts"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir()
-    settings = write_settings(counts)
+    settings = counts / "coveragerc"
+    settings.write_text(
+        f"[run]\ndata_file = {counts}/data\nparallel = true\ncore = ctrace\npatch = subprocess, _exit\n"
+        "include = */python/saeta/*\nconcurrency = thread\n",
+        encoding="utf-8",
+    )
     environment = {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
         "SAETA_BUILD": str(BUILD),
-        "PYTHONPATH": f"{BUILD / 'python'}:{TOOLS}",
+        "PYTHONPATH": str(BUILD / "python"),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "COVERAGE_PROCESS_START": str(settings),
     }
 
     def coverage(*arguments: str) -> int:
@@ -84,7 +85,7 @@ def write_report(python: bool, jobs: int) -> str:
 
     def gcovr(*arguments: str | Path) -> None:
         command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), *chosen, *map(str, arguments)]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(TOOLS)}, check=True)
+        subprocess.run(command, cwd=ROOT, check=True)
 
     # Two steps, because gcovr either reads gcov's files or merges reports.
     gcovr("-j", str(jobs), "--gcov-ignore-errors=no_working_dir_found", "--json", counts, BUILD)
@@ -105,8 +106,6 @@ def main() -> int:
     )
     options = parser.parse_args()
     build(options.programs, options.jobs)
-    if not (TOOLS / "gcovr").is_dir():
-        install_tools(Path(sys.executable), TOOLS, "coverage", "gcovr")
     failed = run_programs(options.programs, options.filter)
     if options.python:
         failed += run_python(options.python)

@@ -1,199 +1,247 @@
 #!/usr/bin/env python3
-"""Plants bugs, one at a time, and lets the tests find them.
+"""Plants bugs, one at a time, in a copy of the tree and lets the tests find them.
 
     mutants.py [--count N] [NAME...]
-    mutants.py --folder saeta/budget [FOLDER...] [--sample N] [--sample-each N] [--seed TEXT|commit]
-               [--seconds S] [--jobs N] [--build DIR] [--out FILE] [--again FILE] [--sources-only] [--quick]
-               [--at-least PERCENT] [--python]
+    mutants.py --folder saeta/ipc [FOLDER or FILE...] [--sample N] [--seed TEXT] [--quick] [--out FILE]
 
 Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory
-plane, in a copy of the tree. A patch that does not apply, a tree that does not build, and a bug that no
-random program finds within N schedules (1000) make this fail. The seed that finds a bug is run again: the
-same seed must give the same report.
+plane. A patch that does not apply, a tree that does not build, and a bug that no random program finds within
+N schedules (1000) make this fail. The seed that finds a bug is run again: it must give the same report.
 
-With folders: small bugs (scripts/mutations.py) anywhere below them, all or a sample drawn from the seed,
-several at a time. The tests of the bug's folder run first, then the random programs, all other C++ tests and,
-with --python, the tests of the Python package. Each bug is found, survives, does not compile or, in a header
-that many include, is left out as costly. Survivors are printed as patches. Those of
-tests/mutants/equivalent.txt change nothing that can be seen and are not tried. Fails when fewer than PERCENT
-of a folder's bugs are found.
+With folders of saeta/ or python/: mutants that universalmutator (setup.py --tools) makes of .cpp and .py
+files, drawn by the seed. The tests of the mutant's folder run first, then all others, which --quick leaves
+out. A mutant is found, survives and is printed as a patch, or does not compile and is replaced by another.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
+import io
+import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import mutation_run
-
 ROOT = Path(__file__).resolve().parent.parent
-PATCHES = ROOT / "tests" / "mutants"
 WORK = ROOT / "build" / "mutants"
-TREE = WORK / "tree"
-BUILD = WORK / "build"
-PROGRAM = BUILD / "bin" / "saeta_schedules"
-COPIED = ("CMakeLists.txt", "cmake", "saeta", "tests", "python", "bench", "examples", "scripts")
-LONGEST_RUN = 300  # seconds; a program that hangs has found its bug
+TREE, BUILD, PLANTED = WORK / "tree", WORK / "build", WORK / "planted"
+SCHEDULES = str(BUILD / "bin" / "saeta_schedules")
+ODDS = ("--devices", "2", "--captures", "--faults", "2")
+PROGRAMS = {folder: str(BUILD / "bin" / f"saeta_{folder}_tests") for folder in ("unit", "conformance")}
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu"]
+TARGETS = {"saeta": ["saeta_check"], "python": ["python/all", "saeta_sim"]}
+FOUND, SURVIVED, NOT_COMPILED = "found", "survived", "does not compile"
+PASSED = (0, 77)  # 77: every selected test was skipped (tests/support/main.cpp)
 SEED = re.compile(r"^seed (\d+)", re.MULTILINE)
+SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
+FAILED = re.compile(r"^(?:\[  FAILED  \]|FAILED|ERROR) (\S+)", re.MULTILINE)
+RULES = {".py": ["universal", "python"], ".cpp": ["universal", "c_like", "cpp"]}
+# Lines that declare something, or in which a test could see no change.
+IGNORED = [r"^\s*(#|@|using |namespace |static_assert|(async )?def |class )|\breserve\(|memory_order"]
+LEFT_OUT = ("saeta/backend/cuda", "saeta/rmm", "saeta/rapidsmpf", "python/saeta/bench", "python/saeta/demo")
+DATA = str(ROOT.parent / "shared" / "data")
+# The system ends a mutant that allocates for ever first, and its files end at 4 GiB (blocks of 512 bytes).
+GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@" 2>&1'
+COPY = 'cd "$0" && git ls-files -z -co --exclude-standard | xargs -0 cp --parents -pt "$1"; cd "$1/saeta"'
 
 
-@dataclass(frozen=True)
-class Result:
-    name: str
-    found: bool
-    how: str
-
-
-def run(command: Sequence[str | Path], timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-    parts = [str(part) for part in command]
-    return subprocess.run(parts, text=True, capture_output=True, check=False, timeout=timeout)
-
-
-def must(command: Sequence[str | Path], what: str) -> None:
-    done = run(command)
-    if done.returncode != 0:
-        sys.exit(f"{what} failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
-
-
-def copy_tree() -> None:
-    """Writes only files that differ: a second run builds what has changed, a bug that a stopped run left
-    among it."""
-    wanted = set()
-    for name in COPIED:
-        above = ROOT / name
-        for source in [above] if above.is_file() else sorted(above.rglob("*")):
-            if not source.is_file() or "__pycache__" in source.parts:
-                continue
-            target = TREE / source.relative_to(ROOT)
-            wanted.add(target)
-            if not target.exists() or target.read_bytes() != source.read_bytes():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
-    for target in [p for name in COPIED for p in (TREE / name).rglob("*")]:
-        if target.is_file() and target not in wanted:
-            target.unlink()
-    deps = TREE / ".deps"
-    if (ROOT / ".deps").exists() and not deps.exists():
-        deps.symlink_to(ROOT / ".deps")
-
-
-def configure() -> None:
-    options = [f"-DSAETA_{part}=OFF" for part in ("CUDA", "PYTHON", "IPC", "BENCH", "EXAMPLES")]
-    command: list[str | Path] = [
-        "cmake",
-        "-S",
-        TREE,
-        "-B",
-        BUILD,
-        "-G",
-        "Ninja",
-        "-DCMAKE_BUILD_TYPE=Release",
-    ]
-    must([*command, *options], "configuration")
-
-
-def build(what: str) -> None:
-    jobs = str(os.cpu_count() or 2)
-    must(["cmake", "--build", BUILD, "--target", "saeta_schedules", "-j", jobs], f"building {what}")
-
-
-def schedules(first: int, count: int, odds: Sequence[str]) -> tuple[int | None, str]:
-    """Exit code, None for a run that did not end, and what it printed."""
-    command: list[str | Path] = [PROGRAM, "--first-seed", str(first), "--count", str(count), *odds]
-    try:
-        done = run(command, timeout=LONGEST_RUN)
-    except subprocess.TimeoutExpired:
-        return None, ""
+def run(command: Sequence[str | Path], limit: float = 7200.0, text: str = "") -> tuple[int, str]:
+    """Exit code, 124 for a run that did not end within the seconds of the limit, and what it printed."""
+    whole = ["sh", "-c", GUARDED, "sh", "timeout", "-k", "5", str(limit), *map(str, command)]
+    done = subprocess.run(whole, cwd=TREE, input=text, stdout=subprocess.PIPE, text=True, errors="replace")
     return done.returncode, done.stdout
 
 
-def hunt(name: str, count: int) -> Result:
-    """Plain programs first, then those on two devices with captures of others, then with a driver that
-    fails."""
-    result = Result(name, False, "")
-    for odds in ((), ("--devices", "2", "--captures"), ("--devices", "2", "--captures", "--faults", "2")):
-        result = hunt_with(name, count, odds)
-        if result.found:
-            break
-    return result
+def must(command: Sequence[str | Path], what: str, text: str = "") -> None:
+    if (done := run(command, text=text))[0] != 0:
+        sys.exit(f"{what} failed:\n{done[1][-6000:]}")
 
 
-def hunt_with(name: str, count: int, odds: Sequence[str]) -> Result:
-    code, text = schedules(0, count, odds)
-    if code is None:
-        return Result(name, True, f"a program hangs (more than {LONGEST_RUN} s)")
-    if code < 0:
-        return Result(name, True, f"a program crashes (signal {-code})")
-    if code == 0:
-        return Result(name, False, f"not found in {count} schedules")
-    found = SEED.search(text)
-    if found is None:
-        return Result(name, False, f"exit code {code} without a seed")
-    seed = int(found[1])
-    again = schedules(seed, 1, odds)[1]
-    if again.split("\n")[:2] != text.split("\n")[:2]:
-        return Result(name, False, f"seed {seed} does not replay")
-    first_line = again.split("\n")[1]
-    return Result(name, True, " ".join([f"seed {seed}", *odds]) + f": {first_line[:140]}")
+def build(targets: Sequence[str]) -> list[str | Path]:
+    return ["cmake", "--build", BUILD, "-j", str(os.cpu_count() or 2), "--target", *targets]
 
 
-def patch_tree(patch: Path, *extra: str) -> bool:
-    return run(["patch", "-p1", "--no-backup-if-mismatch", *extra, "-d", TREE, "-i", patch]).returncode == 0
+def prepare(targets: Sequence[str]) -> None:
+    """Copies the tree, with the changes that are not committed, and builds it."""
+    shutil.rmtree(TREE, ignore_errors=True)
+    TREE.mkdir(parents=True)
+    must(["sh", "-c", COPY, ROOT, TREE], "copying the tree")
+    (TREE / ".deps").symlink_to(ROOT / ".deps")
+    for name in PLANTED.read_text().split() if PLANTED.exists() else ():
+        (TREE / name).touch()  # its object may have a bug
+    must(["cmake", "--preset", "mutants", "-B", BUILD, f"-DSAETA_SHARED_DATA={DATA}"], "configuration")
+    must(build(targets), "building the tree as it is")
+    PLANTED.write_text("")
 
 
-def try_mutant(patch: Path, count: int) -> Result:
-    if not patch_tree(patch, "--dry-run"):
-        return Result(patch.stem, False, "the patch no longer applies")
-    patch_tree(patch)
+@contextlib.contextmanager
+def planted(patch: str, name: str) -> Iterator[None]:
+    command = ["patch", "-p1", "--forward", "--no-backup-if-mismatch"]
+    must(command, f"patching the tree with {name}", patch)
+    with PLANTED.open("a") as names:
+        names.write("\n".join([*re.findall(r"^\+\+\+ b/(\S+)", patch, re.MULTILINE), ""]))
     try:
-        build(patch.stem)
-        return hunt(patch.stem, count)
+        yield
     finally:
-        patch_tree(patch, "-R")
+        must([*command, "-R"], f"taking {name} back", patch)
+
+
+def hunt(count: int) -> tuple[bool, str]:
+    """Whether random programs find the bug, and how: plain ones first, then those on two devices with
+    captures of others, then with a driver that fails."""
+    for odds in ((), ODDS[:3], ODDS):
+        code, text = run([SCHEDULES, "--count", str(count), *odds], 300)
+        seed = SEED.search(text)
+        if code == 0:
+            continue
+        if seed is None:
+            return True, "a program hangs" if code == 124 else f"exit code {code}"
+        again = run([SCHEDULES, "--first-seed", seed[1], "--count", "1", *odds], 300)[1]
+        same = again.splitlines()[:2] == text.splitlines()[:2]
+        outcome = again.splitlines()[1][:140] if same else "does not replay"
+        return same, " ".join([f"seed {seed[1]}", *odds, outcome])
+    return False, f"not found in {count} schedules"
 
 
 def plant_patches(names: Sequence[str], count: int) -> int:
-    patches = sorted(p for p in PATCHES.glob("*.patch") if not names or p.stem in names)
-    if not patches:
-        sys.exit("no patches")
-    copy_tree()
-    configure()
-    build("the tree as it is")
-    code, text = schedules(0, count, ())
-    if code != 0:
-        sys.exit(f"the tree as it is fails already:\n{text[:4000]}")
-    print(f"as it is: {text.strip()}")
-    results = []
+    patches = sorted(p for p in (ROOT / "tests" / "mutants").glob("*.patch") if p.stem in names or not names)
+    prepare(["saeta_schedules"])
+    must([SCHEDULES, "--count", str(count)], "the tree as it is")
+    missed = []
     for patch in patches:
-        results.append(try_mutant(patch, count))
-        last = results[-1]
-        print(f"{'found ' if last.found else 'MISSED'} {last.name}: {last.how}", flush=True)
-    missed = [r.name for r in results if not r.found]
-    print(
-        f"{len(results) - len(missed)} of {len(results)} bugs found"
-        + (f"; missed: {', '.join(missed)}" if missed else "")
-    )
+        with planted(patch.read_text(encoding="utf-8"), patch.name):
+            must(build(["saeta_schedules"]), f"building {patch.stem}")
+            found, how = hunt(count)
+        missed += [] if found else [patch.stem]
+        print(f"{'found ' if found else 'MISSED'} {patch.stem}: {how}", flush=True)
+    print(f"{len(patches) - len(missed)} of {len(patches)} bugs found; missed: {', '.join(missed) or 'none'}")
     return 1 if missed else 0
 
 
+@dataclass(frozen=True)
+class Mutant:
+    """A file in which one line reads otherwise."""
+
+    path: str
+    line: int
+    text: str
+
+    def sources(self) -> list[str]:
+        """The file as it is and with the mutant."""
+        source = (ROOT / self.path).read_text(encoding="utf-8")
+        lines = source.splitlines(keepends=True)
+        return [source, "".join([*lines[: self.line - 1], self.text, *lines[self.line :]])]
+
+    def patch(self) -> str:
+        before, after = (source.splitlines(keepends=True) for source in self.sources())
+        return "".join(difflib.unified_diff(before, after, f"a/{self.path}", f"b/{self.path}"))
+
+    def changes_code(self) -> bool:
+        """Whether Python compiles the mutant, and to other code than the file: not one of a docstring."""
+        with contextlib.suppress(SyntaxError):
+            before, after = (compile(source, "", "exec", optimize=2) for source in self.sources())
+            return before != after
+        return False
+
+
+def drawn(folders: Sequence[str], seed: str) -> list[Mutant]:
+    """All mutants, in an order that the seed decides."""
+    from universalmutator.mutator import mutants_regexp
+
+    mutants = []
+    for path in sorted({path for name in folders for path in [ROOT / name, *(ROOT / name).rglob("*")]}):
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix in RULES and not name.startswith(LEFT_OUT):
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            with contextlib.redirect_stdout(io.StringIO()):
+                made = mutants_regexp(lines, RULES[path.suffix], False, False, IGNORED, ignoreStringOnly=True)
+            mutants += [Mutant(name, line, text) for line, text, *_ in made]
+    random.Random(seed).shuffle(mutants)
+    return mutants
+
+
+def tests_of(path: str, quick: bool) -> list[list[str]]:
+    """First the C++ tests of its layer, or Python tests whose file has a word of the path in its name."""
+    parts = Path(path).with_suffix("").parts[1:]
+    if path.startswith("python/"):
+        files = sorted((TREE / "tests" / "python").glob("test_*.py"))
+        near = [str(file) for file in files if any(part.strip("_") in file.stem for part in parts[1:])]
+        commands = [[*PYTEST, *near]] if near else []
+        return commands if quick else [*commands, [*PYTEST, "tests/python", "tests/interop"]]
+    commands = []
+    for folder, program in PROGRAMS.items():
+        sources = (TREE / "tests" / folder / parts[0]).rglob("*.cpp")
+        suites = {name for source in sources for name in SUITE.findall(source.read_text(encoding="utf-8"))}
+        chosen = ":".join(f"{name}.*:*/{name}.*" for name in sorted(suites))
+        commands += [[program, f"--gtest_filter={chosen}:-*cuda*"]] if suites else []
+    if not quick:
+        commands += [[SCHEDULES, "--count", "200", *odds] for odds in ((), ODDS)]
+        commands += [[program, "--gtest_filter=-*cuda*"] for program in PROGRAMS.values()]
+    return commands
+
+
+def judge(mutant: Mutant, commands: Sequence[list[str]], limit: float) -> tuple[str, str]:
+    """What became of the mutant, and how. A test that fails now and then finds nothing."""
+    if mutant.path.endswith(".py") and not mutant.changes_code():
+        return NOT_COMPILED, "or to the same code"
+    with planted(mutant.patch(), mutant.path):
+        code, text = run(build(TARGETS[mutant.path.split("/")[0]]))
+        if code != 0:
+            return NOT_COMPILED, next((line for line in text.splitlines() if "error" in line), "")
+        for command in commands:
+            code, text = run(command, limit)
+            if code not in PASSED and run(command, limit)[0] not in PASSED:
+                failed = FAILED.search(text) or SEED.search(text)
+                return FOUND, failed[1] if failed else f"exit code {code}"
+    return SURVIVED, ""
+
+
+def plant_mutants(chosen: argparse.Namespace) -> int:
+    prepare(sorted({target for name in chosen.folder for target in TARGETS[name.split("/")[0]]}))
+    limit = 60.0
+    for command in [command for name in chosen.folder for command in tests_of(name, chosen.quick)]:
+        begun = time.monotonic()
+        must(command, f"{command} in the tree as it is")
+        limit = max(limit, 60 + 5 * (time.monotonic() - begun))
+    results, counts = list[dict[str, object]](), Counter[str]()
+    for mutant in drawn(chosen.folder, chosen.seed):
+        if counts[FOUND] + counts[SURVIVED] == chosen.sample:
+            break
+        outcome, how = judge(mutant, tests_of(mutant.path, chosen.quick), limit)
+        counts[outcome] += 1
+        results.append({**asdict(mutant), "outcome": outcome, "how": how})
+        print(f"{outcome} {mutant.path}:{mutant.line} {mutant.text.strip()}: {how[:140]}")
+        print(mutant.patch() if outcome == SURVIVED else "", end="", flush=True)
+    print(", ".join(f"{counts[outcome]} {outcome}" for outcome in (FOUND, SURVIVED, NOT_COMPILED)))
+    if chosen.out is not None:
+        chosen.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("--count", type=int, default=1000)
-    arguments.add_argument("names", nargs="*")
-    mutation_run.add_arguments(arguments)
-    chosen = arguments.parse_args()
-    if chosen.folder:
-        return mutation_run.plant(ROOT, WORK, chosen)
-    return plant_patches(chosen.names, chosen.count)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--folder", action="extend", nargs="+", default=[])
+    parser.add_argument("--sample", type=int, default=40, help="how many mutants are found or survive")
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--quick", action="store_true", help="only the tests of the mutant's folder")
+    parser.add_argument("--out", type=Path, help="a file for the results, in JSON")
+    chosen = parser.parse_args()
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GTEST_FAIL_FAST": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ |= {"PYTHONPATH": f"{BUILD}/python", "SAETA_BUILD": f"{BUILD}", "SAETA_SHARED_DATA": DATA}
+    return plant_mutants(chosen) if chosen.folder else plant_patches(chosen.names, chosen.count)
 
 
 if __name__ == "__main__":

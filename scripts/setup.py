@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares a machine to build and test Saeta. It can be run again at any time and skips finished steps.
 
-    setup.py [--docs] [--system-python]
+    setup.py [--docs] [--tools] [--system-python]
 
 1. Installs missing compilers and tools from Debian packages, if this user may.
 2. Makes a virtual environment in .deps/venv with the packages of scripts/requirements.txt.
@@ -139,7 +139,7 @@ def lacking_system_packages() -> list[str]:
     return [name for name in SYSTEM_PACKAGES if not has(name)]
 
 
-def pip_install(requirements: Path) -> bool:
+def pip_install(requirements: Path, *options: str) -> bool:
     """Installs requirements into the virtual environment, unless its stamp has the same list."""
     stamp = VENV / f".{requirements.stem}.stamp"
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
@@ -148,7 +148,7 @@ def pip_install(requirements: Path) -> bool:
     shown = requirements.relative_to(ROOT)
     say(f"      installing {shown} with pip (some 600 MB the first time)")
     command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if subprocess.run([*command, "-r", str(requirements)], check=False).returncode != 0:
+    if subprocess.run([*command, *options, "-r", str(requirements)], check=False).returncode != 0:
         return False
     stamp.write_text(wanted)
     return True
@@ -192,23 +192,25 @@ def prepare_python(system_python: bool) -> None:
         use_system_python("pip can't get the pinned packages")
 
 
-def prepare_docs() -> None:
-    if not VENV.is_dir() or not pip_install(ROOT / "scripts" / "requirements-docs.txt"):
-        raise SetupError(
-            "the documentation needs .deps/venv and the packages of scripts/requirements-docs.txt"
-        )
+def prepare_more(name: str, *options: str) -> None:
+    requirements = f"scripts/requirements-{name}.txt"
+    if not VENV.is_dir() or not pip_install(ROOT / requirements, *options):
+        raise SetupError(f".deps/venv and the packages of {requirements} are needed")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Makes this machine ready to build and test Saeta.")
     parser.add_argument("--docs", action="store_true", help="also what the documentation needs")
+    parser.add_argument("--tools", action="store_true", help="also what coverage and mutants need")
     parser.add_argument("--system-python", action="store_true", help="no virtual environment")
     options = parser.parse_args()
     try:
         install_tools()
         prepare_python(options.system_python)
         if options.docs:
-            prepare_docs()
+            prepare_more("docs")
+        if options.tools:
+            prepare_more("tools", "--no-deps")
         say("[3/3] sources: " + ", ".join(fetch(DEPS)))
     except (SetupError, FetchError) as error:
         print(f"error: {error}", file=sys.stderr)
