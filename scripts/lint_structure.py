@@ -12,11 +12,11 @@ The rules:
             backend, device, tests or examples: nothing else keeps a handle or hands one out
   private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer
             and tests include it
-  share     no layer holds more than a quarter of the lines of saeta/
   length    a header has at most 250 lines, any file 600
   pragma    every header has #pragma once
   circle    no module of the Python package imports itself by way of others, be it in a function or for types
   crowd     no folder of the Python package or of its bindings holds more than 20 sources
+  names     paths and targets of the Makefile that a page has in backticks exist
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ FILE_LINES = 600
 FOLDER_FILES = 20
 PACKAGE = "python/saeta"
 COMPILED = frozenset(f"saeta.{name}" for name in ("_arrow", "_bridge", "_core", "_ipc", "_rmm"))
-LEAST_LAYERS = 8  # fewer are an excerpt of the tree, whose shares say nothing
 
+NAMED = re.compile(r"`((?:saeta|python|tests|scripts|bench|docs|examples|cmake)/[\w./*-]+|make [a-z-]+)`")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(
     r"^(cuda|cub|thrust|cooperative_groups|nvtx3)/"
@@ -206,15 +206,13 @@ def files_below(root: Path) -> Iterator[Path]:
             yield entry
 
 
-def check_shares(lines: dict[str, int]) -> Iterator[Finding]:
-    """Findings about the size of layers; `lines` has those of each layer."""
-    total = sum(lines.values())
-    if len(lines) < LEAST_LAYERS:
-        return
-    for layer, own in lines.items():
-        if own * 4 > total:
-            text = f"{own} of {total} lines: no layer holds more than a quarter"
-            yield Finding(f"saeta/{layer}", 1, "share", text)
+def check_names(root: Path, path: str, page: str) -> Iterator[Finding]:
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for found in NAMED.finditer(page):
+        name = found[1]
+        exists = name[5:] in targets if name.startswith("make ") else any(root.glob(name.rstrip("/")))
+        if not exists:
+            yield Finding(path, line_of(page, found.start()), "names", f"{name} is not found")
 
 
 def imported_names(name: str, source: str) -> Iterator[str]:
@@ -271,7 +269,6 @@ def check_crowds(paths: list[str]) -> Iterator[Finding]:
 
 def check_tree(root: Path) -> list[Finding]:
     findings: list[Finding] = []
-    lines: dict[str, int] = {}
     paths: list[str] = []
     public = public_headers(root)
     for file in files_below(root):
@@ -280,9 +277,8 @@ def check_tree(root: Path) -> list[Finding]:
         findings += check_file(path, source, public)
         if file.suffix in CODE | {".py"}:
             paths.append(path)
-        if file.suffix in CODE and (layer := layer_of(path)):
-            lines[layer] = lines.get(layer, 0) + source.count("\n")
-    findings += check_shares(lines)
+        if file.suffix == ".md":
+            findings += check_names(root, path, source)
     findings += check_circles(root)
     findings += check_crowds(paths)
     return findings

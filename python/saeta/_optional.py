@@ -21,8 +21,11 @@ def load(package: str, purpose: str) -> ModuleType:
 
 
 def distribution(package: str) -> str:
-    """Returns the name to install a package by. Some packages have a distribution for each CUDA release, and
-    pyarrow must be of a release that this package has modules for."""
+    """Returns the name to install a package by.
+
+    Some packages have a distribution for each CUDA release, and pyarrow must be of a release that this
+    package has modules for.
+    """
     cuda = _core._runtime()["cuda_runtime"].partition(".")[0] or "13"
     published = {
         "cuda": "cuda-bindings",

@@ -182,11 +182,14 @@ def test_public_headers_are_those_listed_by_their_layers() -> None:
     assert all((ROOT / header).exists() for header in public)
 
 
-def test_no_layer_holds_more_than_a_quarter_of_the_lines() -> None:
-    even = {f"layer{number}": 100 for number in range(8)}
-    assert list(lint.check_shares(even)) == []
-    (finding,) = lint.check_shares(even | {"layer0": 300})
-    assert (finding.rule, finding.path) == ("share", "saeta/layer0")
+def test_pages_name_paths_and_targets_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("docs: package\n")
+    (tmp_path / "saeta").mkdir()
+    page = "`make docs` and `saeta/` exist,\n`make tea`, `saeta/tea.hpp` and `saeta/*.hpp` do not"
+    findings = list(lint.check_names(tmp_path, "a.md", page))
+    assert [(finding.line, finding.text.split()[0]) for finding in findings] == [
+        (2, "make"), (2, "saeta/tea.hpp"), (2, "saeta/*.hpp"),
+    ]  # fmt: skip
 
 
 def test_headers_and_sources_have_a_maximum_length() -> None:

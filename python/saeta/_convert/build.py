@@ -159,7 +159,7 @@ def column(
 
 
 def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) -> Table:
-    """Makes a table from values that already have Arrow's memory layout.
+    r"""Makes a table from values that already have Arrow's memory layout.
 
     One transfer for all columns; values are not checked.
 
@@ -181,7 +181,7 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
 
     Example:
         >>> import saeta as sa
-        >>> values = [b"\\1\\0\\2\\0", b"ab"]
+        >>> values = [b"\1\0\2\0", b"ab"]
         >>> sa.from_bytes(values, "host", schema={"n": "uint16", "flag": "uint8"}).to_pydict()
         {'n': [1, 2], 'flag': [97, 98]}
     """

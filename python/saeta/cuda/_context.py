@@ -155,7 +155,7 @@ class Context:
 
     @property
     def memory_manager(self) -> pa.MemoryManager:
-        """pyarrow's memory manager of the device, for `copy_to`.
+        """The memory manager of pyarrow for the device, for `copy_to`.
 
         Example:
             >>> import pyarrow as pa
@@ -167,7 +167,7 @@ class Context:
 
     @property
     def device(self) -> pa.Device:
-        """pyarrow's object for the device.
+        """The object of pyarrow for the device.
 
         Example:
             >>> import saeta.cuda as cuda
