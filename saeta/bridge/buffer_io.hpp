@@ -89,7 +89,7 @@ public:
 
   /// Collects writes in host memory of this size. A write that would fill it bypasses it. 0: every write goes
   /// to the buffer at once.
-  arrow::Status SetBufferSize(std::int64_t bytes);
+  arrow::Status SetBufferSize(std::int64_t bytes); // NOLINT(readability-identifier-naming): as in libarrow
   [[nodiscard]] std::int64_t buffer_size() const;
   /// Bytes that are written but not flushed.
   [[nodiscard]] std::int64_t num_bytes_buffered() const;
