@@ -73,7 +73,7 @@ protected:
   std::shared_ptr<context> ctx_;
 };
 
-TEST_F(rapidsmpf_on_cuda, a_table_is_packed_data_without_a_copy) {
+TEST_F(rapidsmpf_on_cuda, a_packed_table_becomes_packed_data_without_a_copy) {
   const auto resource = resource_of(ctx_);
   const table source = numbers(ctx_, 1);
   const buffer body = ipc::pack(source).body;
@@ -90,7 +90,7 @@ TEST_F(rapidsmpf_on_cuda, a_table_is_packed_data_without_a_copy) {
   EXPECT_TRUE(support::same_contents(back, source));
 }
 
-TEST_F(rapidsmpf_on_cuda, what_rapidsmpf_allocated_is_a_table_of_ours) {
+TEST_F(rapidsmpf_on_cuda, packed_data_of_rapidsmpf_becomes_a_table_without_a_copy) {
   const auto resource = resource_of(ctx_);
   table source = numbers(ctx_, 2);
   const rapidsmpf::PackedData data = pack_data(source, *resource, resource->stream_pool()->get_stream());
@@ -106,7 +106,7 @@ TEST_F(rapidsmpf_on_cuda, what_rapidsmpf_allocated_is_a_table_of_ours) {
   EXPECT_EQ(body.owner()->tag(), "rapidsmpf");
 }
 
-TEST_F(rapidsmpf_on_cuda, a_late_writer_is_waited_for) {
+TEST_F(rapidsmpf_on_cuda, a_pending_writer_is_waited_for) {
   const auto resource = resource_of(ctx_);
   const cuda::stream_ref stream = resource->stream_pool()->get_stream();
   const table source = numbers(ctx_, 3);
@@ -132,7 +132,7 @@ TEST_F(rapidsmpf_on_cuda, a_late_writer_is_waited_for) {
   EXPECT_TRUE(support::same_contents(unpack_data(ctx_, std::move(copied), *resource), source));
 }
 
-TEST_F(rapidsmpf_on_cuda, data_that_was_spilled_comes_back) {
+TEST_F(rapidsmpf_on_cuda, spilled_data_is_restored) {
   const auto resource = resource_of(ctx_);
   std::vector<rapidsmpf::PackedData> data;
   data.push_back(pack_data(numbers(ctx_, 4), *resource, resource->stream_pool()->get_stream()));
@@ -157,7 +157,7 @@ TEST_F(rapidsmpf_on_cuda, tables_on_the_host_are_refused) {
             errc::invalid_argument);
 }
 
-TEST_F(rapidsmpf_on_cuda, rapidsmpf_moves_our_tables_before_it_refuses) {
+TEST_F(rapidsmpf_on_cuda, rapidsmpf_spills_tables_before_it_refuses) {
   const auto small = ctx_->with_budget("small", 4 * mebibyte);
   const auto resource = resource_of(small);
   const spill_handle kept = spillable(small, numbers(small, 5, 30'000));

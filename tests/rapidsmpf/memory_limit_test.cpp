@@ -14,7 +14,7 @@ protected:
   }
 };
 
-TEST_P(memory_limits, are_what_can_still_be_charged) {
+TEST_P(memory_limits, are_the_remaining_bytes_of_the_budget) {
   constexpr auto whole = static_cast<std::int64_t>(limit);
   EXPECT_EQ(limit_of(ctx()), whole);
   const buffer held = make(1 << 20);

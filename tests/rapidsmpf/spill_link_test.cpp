@@ -34,7 +34,7 @@ protected:
   std::size_t left_ = 0; ///< bytes that the other functions did not spill
 };
 
-TEST_P(spill_links, move_unused_tables_for_rapidsmpf) {
+TEST_P(spill_links, spill_unused_tables_for_rapidsmpf) {
   const spill_handle first = handle(1);
   const spill_handle used = handle(2, -1);
   const spill_handle third = handle(3);
@@ -48,7 +48,7 @@ TEST_P(spill_links, move_unused_tables_for_rapidsmpf) {
   EXPECT_TRUE(holds(first, 1));
 }
 
-TEST_P(spill_links, move_only_tables_of_their_budget) {
+TEST_P(spill_links, spill_only_tables_of_their_budget) {
   const auto child = ctx()->with_budget("child");
   const spill_handle outside = handle(1);
   const spill_handle inside = spillable(child, numbers(child, 2));
@@ -57,7 +57,7 @@ TEST_P(spill_links, move_only_tables_of_their_budget) {
   EXPECT_EQ(outside.tier(), spill_tier::device);
 }
 
-TEST_P(spill_links, ask_rapidsmpf_for_a_request_without_room) {
+TEST_P(spill_links, ask_rapidsmpf_to_spill_for_a_request) {
   std::optional<buffer> held = make(room / 2, "held by rapidsmpf");
   const spill_link link(ctx(), manager_);
   manager_->add_spill_function(
@@ -72,7 +72,7 @@ TEST_P(spill_links, ask_rapidsmpf_for_a_request_without_room) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(spill_links, keep_the_order_of_the_priorities_of_the_manager) {
+TEST_P(spill_links, respect_the_priorities_of_the_manager) {
   const spill_handle kept = handle(1);
   const spill_link link(ctx(), manager_, 5);
   std::vector<int> order;
@@ -104,7 +104,7 @@ TEST_P(spill_links, report_a_spill_function_that_throws) {
   EXPECT_NE(kept.tier(), spill_tier::device) << "the context makes room by itself";
 }
 
-TEST_P(spill_links, serve_both_sides_at_once) {
+TEST_P(spill_links, serve_both_sides_at_the_same_time) {
   constexpr int rounds = 50;
   const std::array kept{handle(1), handle(2), handle(3)};
   const spill_link link(ctx(), manager_);
@@ -138,7 +138,7 @@ TEST_P(spill_links, end_when_they_are_dropped) {
   EXPECT_EQ(left_, 0U) << "the hook is gone";
 }
 
-TEST_P(spill_links, outlive_what_they_link) {
+TEST_P(spill_links, may_outlive_the_linked_objects) {
   auto other = new_context(options());
   auto there = std::make_shared<rapidsmpf::SpillManager>(nullptr);
   const spill_link without_context(other, manager_);

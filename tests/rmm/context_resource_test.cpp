@@ -55,7 +55,7 @@ protected:
   }
 };
 
-TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
+TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_resource_ref) {
   context_resource own(ctx(), "index");
   const rmm::device_async_resource_ref borrowed = own;
   cuda::mr::any_resource<cuda::mr::device_accessible> erased = own;
@@ -72,14 +72,14 @@ TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_reference) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_P(rmm_downstream, refuses_as_rmm_runs_out_of_memory_with_the_numbers_of_the_budget) {
+TEST_P(rmm_downstream, throws_rmms_out_of_memory_with_the_numbers_of_the_budget) {
   const context_resource own(ctx());
   EXPECT_THAT(text_when_asked<rmm::out_of_memory>(own, limit + 1),
               AllOf(HasSubstr(std::to_string(limit + 1)), HasSubstr(std::to_string(limit))));
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_P(rmm_downstream, fails_otherwise_as_rmm_fails_to_allocate) {
+TEST_P(rmm_downstream, throws_rmms_bad_alloc_for_other_failures) {
   EXPECT_THAT(text_when_asked<rmm::bad_alloc>(context_resource(ctx()), 8, 384), HasSubstr("384"));
   const auto closed = ctx()->with_budget("closed");
   closed->close();
@@ -87,7 +87,7 @@ TEST_P(rmm_downstream, fails_otherwise_as_rmm_fails_to_allocate) {
   EXPECT_EQ(unit::code_raised_by([] { context_resource none(nullptr); }), errc::invalid_argument);
 }
 
-TEST_P(rmm_downstream, honours_alignment_and_gives_null_for_nothing) {
+TEST_P(rmm_downstream, honours_alignment_and_returns_null_for_zero_bytes) {
   context_resource own(ctx());
   void* const page = own.allocate(stream(), 100, 4096);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page) % 4096, 0u);
@@ -97,7 +97,7 @@ TEST_P(rmm_downstream, honours_alignment_and_gives_null_for_nothing) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_P(rmm_downstream, is_equal_where_budget_and_tag_are) {
+TEST_P(rmm_downstream, is_equal_if_budget_and_tag_are) {
   const context_resource own(ctx(), "a");
   const auto child = ctx()->with_budget("child");
   EXPECT_TRUE(own == context_resource(ctx(), "a"));
@@ -107,7 +107,7 @@ TEST_P(rmm_downstream, is_equal_where_budget_and_tag_are) {
   EXPECT_FALSE(own == context_resource(new_context(), "a"));
 }
 
-TEST_P(rmm_downstream, reuses_memory_behind_the_work_on_the_stream_of_the_free) {
+TEST_P(rmm_downstream, reuses_memory_after_the_work_on_the_stream_of_the_free) {
   context_resource own(ctx());
   const stream_lease first = ctx()->borrow_stream();
   const stream_lease second = ctx()->borrow_stream();
@@ -154,7 +154,7 @@ TEST_P(rmm_downstream, needs_no_stream) {
   own.deallocate(stream(), last, bytes);
 }
 
-TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
+TEST_P(rmm_downstream, allocates_from_a_graph_pool_in_a_capture) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host captures no graphs";
   }
@@ -181,7 +181,7 @@ TEST_P(rmm_downstream, takes_memory_of_a_graph_pool_in_a_capture) {
   EXPECT_EQ(charged(), 0U);
 }
 
-TEST_P(rmm_downstream, carries_the_adaptors_of_rmm) {
+TEST_P(rmm_downstream, can_be_wrapped_by_rmms_adaptors) {
   rmm::mr::limiting_resource_adaptor limited{context_resource(ctx(), "limited"), 2 * bytes};
   rmm::mr::statistics_resource_adaptor counted{limited};
   void* const one = counted.allocate(stream(), bytes, alignment);
@@ -192,7 +192,7 @@ TEST_P(rmm_downstream, carries_the_adaptors_of_rmm) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_P(rmm_downstream, stands_between_two_layers_of_rmm) {
+TEST_P(rmm_downstream, can_be_used_between_two_layers_of_rmm) {
   const stand_in below(shared_device());
   context_options options;
   options.budget = 4 * bytes;

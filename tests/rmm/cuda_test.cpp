@@ -83,7 +83,7 @@ TEST_F(rmm_on_cuda, its_resources_serve_a_context) {
   live(open(&stack_options::custom_base, rmm_source(rmm::mr::arena_memory_resource{direct, 64 * mebibyte})));
 }
 
-TEST_F(rmm_on_cuda, its_pool_runs_out_in_terms_of_saeta) {
+TEST_F(rmm_on_cuda, its_out_of_memory_becomes_an_error_of_saeta) {
   const rmm::mr::cuda_memory_resource direct;
   const auto ctx = open(&stack_options::custom_base,
                         rmm_source(rmm::mr::pool_memory_resource{direct, 16 * mebibyte, 16 * mebibyte}));
@@ -115,7 +115,7 @@ TEST_F(rmm_on_cuda, a_pool_of_the_driver_is_trimmed_through_any_reference) {
   keeps(unnamed);
 }
 
-TEST_F(rmm_on_cuda, its_containers_and_pools_stand_on_a_context) {
+TEST_F(rmm_on_cuda, its_containers_and_pools_allocate_from_a_context) {
   const auto ctx = open();
   const context_resource own(ctx, "buffers");
   const stream work(device_);
@@ -154,7 +154,7 @@ TEST_F(rmm_on_cuda, a_context_is_the_current_resource) {
   EXPECT_EQ(ctx->memory_budget()->statistics().current, 0u);
 }
 
-TEST_F(rmm_on_cuda, rmm_over_saeta_over_rmm) {
+TEST_F(rmm_on_cuda, rmm_can_use_saeta_over_rmm) {
   const rmm::mr::cuda_memory_resource direct;
   const auto ctx =
       open(&stack_options::custom_slabs, rmm_source(rmm::mr::pool_memory_resource{direct, 64 * mebibyte}));

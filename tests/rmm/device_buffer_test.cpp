@@ -46,7 +46,7 @@ private:
   std::optional<stream> foreign_;
 };
 
-TEST_P(device_buffers, show_the_very_bytes_and_return_them) {
+TEST_P(device_buffers, are_views_that_return_the_same_memory) {
   const buffer held = make(shown_bytes);
   fill(held, 1, ctx()->work_stream());
   ctx()->copies().reset_counters();
@@ -63,7 +63,7 @@ TEST_P(device_buffers, show_the_very_bytes_and_return_them) {
   EXPECT_EQ(read(taken), std::vector<std::uint8_t>(128, 1));
 }
 
-TEST_P(device_buffers, keep_the_memory_until_they_are_dropped) {
+TEST_P(device_buffers, keep_the_memory_alive_until_they_are_dropped) {
   buffer held = make(shown_bytes);
   const auto address = held.address();
   auto shown = lend_device_buffer(held, on_foreign());
@@ -91,7 +91,7 @@ TEST_P(device_buffers, are_read_after_the_last_write) {
   EXPECT_TRUE(seen.all_are(2));
 }
 
-TEST_P(device_buffers, are_written_again_behind_the_stream_that_they_were_dropped_on) {
+TEST_P(device_buffers, are_rewritten_after_the_work_on_the_stream_of_their_release) {
   const buffer held = make(shown_bytes);
   fill(held, 1, ctx()->work_stream());
   ctx()->synchronize(ctx()->work_stream());
@@ -112,7 +112,7 @@ TEST_P(device_buffers, are_written_again_behind_the_stream_that_they_were_droppe
   EXPECT_EQ(read(held), all(2));
 }
 
-TEST_P(device_buffers, of_a_context_become_its_own_memory) {
+TEST_P(device_buffers, of_a_context_are_imported_as_its_own_memory) {
   auto received = allocated_from(context_resource(ctx(), "shuffle"));
   const void* const address = received->data();
   const auto pending = close_gate(foreign());
@@ -134,7 +134,7 @@ TEST_P(device_buffers, of_a_context_become_its_own_memory) {
   EXPECT_TRUE(seen.all_are(3));
 }
 
-TEST_P(device_buffers, below_an_adaptor_become_own_memory_if_the_source_is_named) {
+TEST_P(device_buffers, of_an_adaptor_are_imported_as_own_memory_if_the_source_is_given) {
   rmm::mr::statistics_resource_adaptor counted{context_resource(ctx(), "counted")};
   const auto make_one = [&] {
     return std::make_unique<rmm::device_buffer>(shown_bytes, on_foreign(), counted);
@@ -147,7 +147,7 @@ TEST_P(device_buffers, below_an_adaptor_become_own_memory_if_the_source_is_named
   EXPECT_EQ(counted.get_bytes_counter().value, static_cast<std::int64_t>(shown_bytes));
 }
 
-TEST_P(device_buffers, of_others_are_viewed_until_the_last_use) {
+TEST_P(device_buffers, of_other_resources_are_viewed_until_the_last_use) {
   const stand_in others(shared_device());
   {
     auto theirs = std::make_unique<rmm::device_buffer>(shown_bytes, on_foreign(), others);
@@ -162,20 +162,20 @@ TEST_P(device_buffers, of_others_are_viewed_until_the_last_use) {
   EXPECT_EQ(others.seen().freed.size(), 1U);
 }
 
-TEST_P(device_buffers, without_bytes_are_absent_buffers) {
+TEST_P(device_buffers, without_bytes_are_imported_as_absent_buffers) {
   const auto none = [&] { return lend_device_buffer({}, on_foreign()); };
   EXPECT_EQ(none()->size(), 0U);
   EXPECT_FALSE(take_device_buffer(ctx(), none()).present());
 }
 
-TEST_P(device_buffers, that_were_lent_do_not_grow) {
+TEST_P(device_buffers, that_were_exported_can_not_grow) {
   const buffer held = make(shown_bytes);
   const auto shown = lend_device_buffer(held, on_foreign());
   EXPECT_THROW(shown->reserve(2 * shown_bytes, on_foreign()), rmm::bad_alloc);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(shown->data()), held.address());
 }
 
-TEST_P(device_buffers, are_lent_without_a_stream_too) {
+TEST_P(device_buffers, can_be_exported_without_a_stream) {
   const buffer held = make(shown_bytes);
   lent_buffer lent(held);
   void* address = nullptr;
@@ -205,7 +205,7 @@ TEST_P(device_buffers, of_another_device_are_refused) {
             errc::invalid_argument);
 }
 
-TEST_P(device_buffers, are_not_taken_from_a_stream_that_captures) {
+TEST_P(device_buffers, are_not_imported_during_a_capture_of_their_stream) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host captures no graphs";
   }

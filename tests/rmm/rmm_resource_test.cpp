@@ -41,7 +41,7 @@ private:
   report_sink before_ = nullptr;
 };
 
-TEST_P(rmm_upstream, is_asked_for_what_was_asked_and_freed_as_it_was_allocated) {
+TEST_P(rmm_upstream, gets_the_exact_sizes_and_frees_with_the_same_arguments) {
   const block b = made.allocate(1000, 0, work.ref());
   EXPECT_EQ(b.pointer, b.base);
   EXPECT_EQ(b.bytes, 1000u);
@@ -58,7 +58,7 @@ TEST_P(rmm_upstream, is_asked_for_what_was_asked_and_freed_as_it_was_allocated) 
   EXPECT_EQ(made.trim(), 0u) << "a stand-in has nothing to trim, as RMM's own pools";
 }
 
-TEST_P(rmm_upstream, finds_more_alignment_inside_a_larger_block) {
+TEST_P(rmm_upstream, aligns_inside_a_larger_block) {
   const block b = made.allocate(1000, 4096, work.ref());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.pointer) % 4096, 0u);
   EXPECT_LE(static_cast<std::byte*>(b.pointer) + b.bytes, static_cast<std::byte*>(b.base) + b.base_bytes);
@@ -67,7 +67,7 @@ TEST_P(rmm_upstream, finds_more_alignment_inside_a_larger_block) {
   EXPECT_EQ(seen().freed, seen().allocated);
 }
 
-TEST_P(rmm_upstream, is_not_asked_for_nothing_nor_for_what_makes_no_sense) {
+TEST_P(rmm_upstream, is_not_called_for_zero_bytes_or_invalid_requests) {
   const block none = made.allocate(0, 0, work.ref());
   EXPECT_EQ(none.pointer, nullptr);
   EXPECT_NE(none.generation, 0u);
@@ -79,7 +79,7 @@ TEST_P(rmm_upstream, is_not_asked_for_nothing_nor_for_what_makes_no_sense) {
   EXPECT_TRUE(seen().allocated.empty());
 }
 
-TEST_P(rmm_upstream, fails_in_terms_of_saeta) {
+TEST_P(rmm_upstream, fails_with_errors_of_saeta) {
   EXPECT_EQ(code_when([](std::size_t) -> void* { throw rmm::out_of_memory("pool exhausted"); }),
             errc::out_of_memory);
   EXPECT_THAT(message, HasSubstr("1000 bytes"));
@@ -95,7 +95,7 @@ TEST_P(rmm_upstream, fails_in_terms_of_saeta) {
   EXPECT_EQ(made.held_bytes(), 0u);
 }
 
-TEST_P(rmm_upstream, that_breaks_its_alignment_gets_the_block_back) {
+TEST_P(rmm_upstream, with_a_misaligned_block_gets_it_back) {
   std::byte* given = nullptr;
   bool returned = false;
   seen().before_free = [&] {
@@ -109,7 +109,7 @@ TEST_P(rmm_upstream, that_breaks_its_alignment_gets_the_block_back) {
   EXPECT_EQ(made.held_bytes(), 0u);
 }
 
-TEST_P(rmm_upstream, that_can_not_free_leaves_the_block_and_its_charge) {
+TEST_P(rmm_upstream, that_fails_to_free_keeps_the_block_and_its_charge) {
   stack_options options;
   options.custom_base = rmm_source(below);
   const auto limit = budget::create("root", 1 << 20);
@@ -144,7 +144,7 @@ protected:
   }
 };
 
-TEST_P(rmm_base, serves_a_context_and_gets_everything_back) {
+TEST_P(rmm_base, can_be_the_base_of_a_context) {
   const auto ctx = open(&stack_options::custom_base);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{5} << 20}) {
     const buffer b = buffer::allocate(ctx, bytes, ctx->work_stream(), "over rmm");
@@ -158,7 +158,7 @@ TEST_P(rmm_base, serves_a_context_and_gets_everything_back) {
   EXPECT_EQ(seen().freed, seen().allocated);
 }
 
-TEST_P(rmm_base, is_rarely_asked_from_below_the_cache) {
+TEST_P(rmm_base, is_rarely_called_by_the_cache) {
   const auto ctx = open(&stack_options::custom_slabs);
   for (int round = 0; round < 100; ++round) {
     const buffer b = buffer::allocate(ctx, 4096, ctx->work_stream(), "over rmm");
@@ -169,7 +169,7 @@ TEST_P(rmm_base, is_rarely_asked_from_below_the_cache) {
   EXPECT_EQ(seen().freed, seen().allocated);
 }
 
-TEST_P(rmm_base, frees_behind_the_work_of_every_stream) {
+TEST_P(rmm_base, frees_after_the_work_of_every_stream) {
   const auto ctx = open(&stack_options::custom_base);
   const stream_lease first = ctx->borrow_stream();
   const stream_lease second = ctx->borrow_stream();

@@ -47,7 +47,7 @@ protected:
   }
 };
 
-TEST_P(arrow_arrays, of_every_type_go_there_and_back) {
+TEST_P(arrow_arrays, of_every_type_round_trip) {
   const batch_ptr original = all_types();
   const batch_ptr copied = there(original);
   EXPECT_EQ(copied->device_type(), manager()->device()->device_type());
@@ -55,7 +55,7 @@ TEST_P(arrow_arrays, of_every_type_go_there_and_back) {
   EXPECT_TRUE(on_cpu(copied->Slice(1, 3))->Equals(*original->Slice(1, 3)));
 }
 
-TEST_P(arrow_arrays, of_ours_are_known_after_libarrow_passed_them_on) {
+TEST_P(arrow_arrays, of_saeta_are_recognised_after_libarrow_exported_them) {
   const batch_ptr original = all_types();
   const batch_ptr ours = there(original);
   std::map<std::uintptr_t, std::shared_ptr<storage>> known;
@@ -99,7 +99,7 @@ TEST_P(arrow_arrays, of_tables_are_imported_by_libarrow) {
   }
 }
 
-TEST_P(arrow_arrays, are_imported_after_their_late_writer_strings_too) {
+TEST_P(arrow_arrays, are_imported_after_their_pending_writer) {
   const array_ptr strings = array(arrow::StringBuilder(), "one", "two", "and three");
   const batch_ptr original =
       arrow::RecordBatch::Make(arrow::schema({arrow::field("s", arrow::utf8())}), 3, {strings});
@@ -141,7 +141,7 @@ TEST_P(arrow_arrays, are_imported_after_their_late_writer_strings_too) {
   }
 }
 
-TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
+TEST_P(arrow_arrays, of_saeta_with_an_event_are_used_after_it) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
@@ -177,7 +177,7 @@ TEST_P(arrow_arrays, of_ours_that_came_with_an_event_are_used_behind_it) {
   }
 }
 
-TEST_P(arrow_arrays, have_streams_and_events_of_the_device) {
+TEST_P(arrow_arrays, have_streams_and_events_of_their_device) {
   const auto device_of_arrow = manager()->device();
   const auto stream = take(device_of_arrow->MakeStream());
   check(stream->Synchronize());

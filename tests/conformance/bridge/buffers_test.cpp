@@ -33,7 +33,7 @@ protected:
   }
 };
 
-TEST_P(arrow_buffers, say_where_they_are_and_whether_they_may_be_written) {
+TEST_P(arrow_buffers, have_device_type_address_and_mutability) {
   const buffer memory = make(bridged_bytes);
   const buffer_ptr read_only = arrow_buffer(memory);
   const buffer_ptr writable = arrow_buffer(memory, access::write);
@@ -51,7 +51,7 @@ TEST_P(arrow_buffers, say_where_they_are_and_whether_they_may_be_written) {
   EXPECT_THROW(static_cast<void>(arrow_buffer({})), error);
 }
 
-TEST_P(arrow_buffers, have_one_memory_manager_a_context) {
+TEST_P(arrow_buffers, have_one_memory_manager_for_each_context) {
   const auto first = manager();
   EXPECT_EQ(first, manager());
   const std::shared_ptr<context> other = new_context();
@@ -61,7 +61,7 @@ TEST_P(arrow_buffers, have_one_memory_manager_a_context) {
   EXPECT_FALSE(first->device()->Equals(*arrow::CPUDevice::Instance()));
 }
 
-TEST_P(arrow_buffers, of_others_may_be_written_where_those_may) {
+TEST_P(arrow_buffers, of_libarrow_keep_their_mutability) {
   if (!ctx()->on_host()) {
     GTEST_SKIP() << "a device can't use memory of the CPU where it is";
   }
@@ -72,13 +72,13 @@ TEST_P(arrow_buffers, of_others_may_be_written_where_those_may) {
   EXPECT_TRUE(bytes_of(ctx(), writable).owner()->writable());
 }
 
-TEST_P(arrow_buffers, of_several_kinds_of_memory_are_on_several_devices) {
+TEST_P(arrow_buffers, of_several_kinds_of_memory_have_different_devices) {
   const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
   EXPECT_EQ(pinned->device()->Equals(*manager()->device()), ctx()->on_host());
   EXPECT_TRUE(pinned->device()->Equals(*memory_manager_of(new_context(), memory_kind::pinned)->device()));
 }
 
-TEST_P(arrow_buffers, that_are_too_small_take_no_copy) {
+TEST_P(arrow_buffers, refuse_copies_beyond_their_size) {
   const buffer source = make(100);
   std::vector<std::byte> bytes_there(99);
   EXPECT_EQ(unit::code_raised_by([&] { download(source, bytes_there); }), errc::out_of_range);
@@ -86,7 +86,7 @@ TEST_P(arrow_buffers, that_are_too_small_take_no_copy) {
   EXPECT_EQ(unit::code_raised_by([&] { write_bytes(source, more); }), errc::out_of_range);
 }
 
-TEST_P(arrow_buffers, that_are_written_are_one_transfer) {
+TEST_P(arrow_buffers, are_written_by_one_transfer) {
   const buffer target = make(100);
   const std::vector<std::byte> content(100, std::byte{7});
   ctx()->copies().reset_counters();
@@ -98,7 +98,7 @@ TEST_P(arrow_buffers, that_are_written_are_one_transfer) {
 }
 
 /// The caller owns the source and may free it at once.
-TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
+TEST_P(arrow_buffers, whose_copy_fails_after_it_was_queued_are_waited_for) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const auto ctx = watch(context::create(faulty));
   const buffer target = buffer::allocate(ctx, 100, ctx->work_stream());
@@ -111,7 +111,7 @@ TEST_P(arrow_buffers, whose_copy_fails_when_it_is_under_way_are_waited_for) {
   }
 }
 
-TEST_P(arrow_buffers, have_events_for_streams_of_their_device_alone) {
+TEST_P(arrow_buffers, have_events_only_for_streams_of_their_device) {
   const auto device_stream = take(manager()->device()->MakeStream());
   std::shared_ptr<saeta::backend> elsewhere = make_host_backend();
   if (ctx()->on_host()) {
@@ -124,7 +124,7 @@ TEST_P(arrow_buffers, have_events_for_streams_of_their_device_alone) {
   EXPECT_THAT(refused.message(), HasSubstr("with a stream of"));
 }
 
-TEST_P(arrow_buffers, take_a_stream_of_zero_for_the_legacy_one) {
+TEST_P(arrow_buffers, treat_stream_0_as_the_legacy_default_stream) {
   stream_handle none{};
   const auto wrapped = take(manager()->device()->WrapStream(&none, nullptr));
   check(wrapped->Synchronize());
@@ -146,7 +146,7 @@ TEST_P(arrow_buffers, are_copied_both_ways) {
   }
 }
 
-TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
+TEST_P(arrow_buffers, of_nested_slices_keep_address_and_storage) {
   buffer_ptr whole = there(text(bridged_bytes));
   const std::uintptr_t first = whole->address();
   const std::weak_ptr<storage> memory = own_bytes(*whole)->owner();
@@ -165,7 +165,7 @@ TEST_P(arrow_buffers, of_a_slice_of_a_slice_keep_address_and_memory) {
   EXPECT_EQ(bytes_of(ctx(), inner).owner(), memory.lock());
 }
 
-TEST_P(arrow_buffers, are_sliced_with_their_memory_manager_and_whether_they_may_be_written) {
+TEST_P(arrow_buffers, keep_memory_manager_and_mutability_when_sliced) {
   for (const buffer_ptr& whole : {arrow_buffer(make(1000)), arrow_buffer(make(1000), access::write)}) {
     const buffer_ptr part = slice_buffer(whole, 100, 900);
     EXPECT_EQ(part->address(), whole->address() + 100);
@@ -191,7 +191,7 @@ TEST_P(arrow_buffers, are_sliced_with_their_memory_manager_and_whether_they_may_
   }
 }
 
-TEST_P(arrow_buffers, of_no_bytes_of_ours_are_ours) {
+TEST_P(arrow_buffers, of_no_bytes_are_recognised_as_saetas) {
   const buffer memory = make(bridged_bytes);
   const buffer_ptr inner = arrow::SliceBuffer(arrow::SliceBuffer(arrow_buffer(memory), 100, 50), 10, 0);
   const std::optional<buffer> ours = own_bytes(*inner);
@@ -201,7 +201,7 @@ TEST_P(arrow_buffers, of_no_bytes_of_ours_are_ours) {
   EXPECT_EQ(ours->size(), 0U);
 }
 
-TEST_P(arrow_buffers, that_reach_beyond_their_parent_are_not_ours) {
+TEST_P(arrow_buffers, that_exceed_their_parent_are_not_recognised) {
   const buffer memory = make(bridged_bytes);
   const buffer_ptr held = arrow_buffer(memory.slice(100, 100));
   const auto own = [&](std::int64_t offset, std::int64_t size) {
@@ -217,7 +217,7 @@ TEST_P(arrow_buffers, that_reach_beyond_their_parent_are_not_ours) {
   EXPECT_FALSE(own(-1, 0));
 }
 
-TEST_P(arrow_buffers, of_read_only_memory_are_shown_to_readers_alone) {
+TEST_P(arrow_buffers, of_read_only_memory_are_exported_only_for_reading) {
   void* const foreign = device().allocate(bridged_bytes, 256);
   {
     external_memory theirs;
@@ -258,14 +258,14 @@ TEST_P(arrow_buffers, are_copied_on_their_device_without_the_host) {
   EXPECT_EQ(here(copied), text(bridged_bytes));
 }
 
-TEST_P(arrow_buffers, of_others_are_not_ours) {
+TEST_P(arrow_buffers, of_libarrow_are_not_recognised_as_saetas) {
   EXPECT_FALSE(own_bytes(*arrow::Buffer::FromString("of libarrow")));
   if (!ctx()->on_host()) {
     EXPECT_THROW(static_cast<void>(bytes_of(ctx(), arrow::Buffer::FromString("of libarrow"))), error);
   }
 }
 
-TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
+TEST_P(arrow_buffers, wait_for_the_last_write_before_they_return_the_address) {
   const buffer memory = make(bridged_bytes);
   const stream_lease side = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = close_gate(side.ref().native_handle());
@@ -283,7 +283,7 @@ TEST_P(arrow_buffers, wait_for_the_last_write_before_they_tell_the_address) {
   EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bridged_bytes, 'x'));
 }
 
-TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell) {
+TEST_P(arrow_buffers, that_are_mutable_are_copied_after_unknown_writers) {
   const buffer_ptr shown = take(manager()->AllocateBuffer(bridged_bytes));
   const stream_lease theirs = ctx()->borrow_stream();
   const std::unique_ptr<gate> held = write_late(shown->address(), 'x', theirs);
@@ -292,7 +292,7 @@ TEST_P(arrow_buffers, that_are_mutable_are_copied_after_writers_who_do_not_tell)
   EXPECT_EQ(seen, repeated('x'));
 }
 
-TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
+TEST_P(arrow_buffers, of_foreign_memory_are_copied_after_all_work_of_the_device) {
   void* const foreign = device().allocate(bridged_bytes, 256);
   {
     const buffer_ptr shown =
@@ -319,7 +319,7 @@ TEST_P(arrow_buffers, of_others_are_copied_after_all_work_of_the_device) {
   EXPECT_TRUE(device().deallocate(foreign, bridged_bytes, 256));
 }
 
-TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
+TEST_P(arrow_buffers, of_foreign_memory_are_not_read_during_a_graph_capture) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
@@ -335,7 +335,7 @@ TEST_P(arrow_buffers, of_others_are_not_read_while_a_graph_is_captured) {
   EXPECT_TRUE(device().deallocate(foreign, bridged_bytes, 256));
 }
 
-TEST_P(arrow_buffers, are_made_and_copied_without_waiting_for_others) {
+TEST_P(arrow_buffers, are_allocated_and_copied_without_waiting_for_unrelated_work) {
   const stream_lease theirs = ctx()->borrow_stream();
   std::vector<buffer_ptr> kept; // reusing memory of a dropped one would wait for its unknown users
   const auto use_all = [&] {
@@ -353,7 +353,7 @@ TEST_P(arrow_buffers, are_made_and_copied_without_waiting_for_others) {
   EXPECT_EQ(kept.size(), 8U);
 }
 
-TEST_P(arrow_buffers, come_and_go_on_many_threads) {
+TEST_P(arrow_buffers, can_be_used_by_many_threads) {
   std::vector<std::jthread> threads;
   for (int number = 0; number < 4; ++number) {
     threads.emplace_back([&, number] {
@@ -367,7 +367,7 @@ TEST_P(arrow_buffers, come_and_go_on_many_threads) {
   }
 }
 
-TEST_P(arrow_buffers, have_one_memory_manager_while_others_drop_theirs) {
+TEST_P(arrow_buffers, share_a_memory_manager_while_other_threads_drop_it) {
   constexpr int count = 4;
   std::atomic<int> wrong{0};
   std::barrier begin(count);
@@ -386,7 +386,7 @@ TEST_P(arrow_buffers, have_one_memory_manager_while_others_drop_theirs) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_its_parent) {
+TEST_P(arrow_buffers, can_be_dropped_in_a_forked_child) {
   if (!ctx()->on_host()) {
     GTEST_SKIP() << "a child has no device of its parent";
   }
@@ -399,7 +399,7 @@ TEST_P(arrow_buffers, are_dropped_by_a_child_of_fork_with_the_memory_manager_of_
   EXPECT_EQ(kept, manager());
 }
 
-TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
+TEST_P(arrow_buffers, are_reused_after_their_readers) {
   const buffer sink = make(bridged_bytes);
   const stream_lease theirs = ctx()->borrow_stream();
   buffer_ptr shown = there(repeated('a'));
@@ -422,7 +422,7 @@ TEST_P(arrow_buffers, that_are_dropped_are_reused_after_their_readers) {
   EXPECT_EQ(read(sink), std::vector<std::uint8_t>(bridged_bytes, 'a'));
 }
 
-TEST_P(arrow_buffers, beyond_the_budget_are_out_of_memory_with_the_numbers) {
+TEST_P(arrow_buffers, beyond_the_budget_give_out_of_memory_with_the_numbers) {
   const arrow::Status refused = manager()->AllocateBuffer(2 * limit).status();
   EXPECT_TRUE(refused.IsOutOfMemory()) << refused.ToString();
   EXPECT_THAT(refused.message(), HasSubstr(std::to_string(2 * limit)));
@@ -477,7 +477,7 @@ TEST_P(arrow_buffers, that_are_viewed_wait_for_their_writer) {
   EXPECT_EQ(seen, repeated('x'));
 }
 
-TEST_P(arrow_buffers, go_between_two_devices) {
+TEST_P(arrow_buffers, can_be_copied_between_two_devices) {
   if (!second_device()) {
     GTEST_SKIP() << one_device_alone;
   }
@@ -496,7 +496,7 @@ TEST_P(arrow_buffers, go_between_two_devices) {
   EXPECT_EQ(here(take(arrow::Buffer::Copy(sent, manager()))), text(bridged_bytes));
 }
 
-TEST_P(arrow_buffers, outlive_everything_else_that_knows_the_context) {
+TEST_P(arrow_buffers, keep_their_context_alive) {
   buffer_ptr kept = there(text(100));
   std::weak_ptr<context> alive = context_->weak_from_this();
   context_.reset();

@@ -31,7 +31,7 @@ protected:
   }
 };
 
-TEST_P(buffer_files, are_read_as_slices_and_as_copies) {
+TEST_P(buffer_files, can_be_read_as_slices_and_as_copies) {
   const buffer_ptr whole = there(text(size));
   buffer_reader file(whole);
   EXPECT_EQ(take(file.GetSize()), size);
@@ -51,7 +51,7 @@ TEST_P(buffer_files, are_read_as_slices_and_as_copies) {
   EXPECT_EQ(take(file.Read(50, copied.data())), 0);
 }
 
-TEST_P(buffer_files, are_not_read_outside_of_their_bytes) {
+TEST_P(buffer_files, refuse_reads_outside_of_their_bytes) {
   buffer_reader file(there(text(size)));
   char out = 0;
   EXPECT_TRUE(file.Read(-1).status().IsInvalid());
@@ -69,7 +69,7 @@ TEST_P(buffer_files, are_not_read_outside_of_their_bytes) {
   EXPECT_TRUE(file.Tell().status().IsInvalid());
 }
 
-TEST_P(buffer_files, are_written_before_their_buffer_changes) {
+TEST_P(buffer_files, copy_the_written_bytes_before_the_caller_can_change_them) {
   const buffer_ptr target = zeros();
   buffer_writer file(target);
   check(file.SetBufferSize(64));
@@ -120,7 +120,7 @@ TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
   }
 }
 
-TEST_P(buffer_files, have_been_written_when_a_call_returns) {
+TEST_P(buffer_files, finish_writes_before_the_call_returns) {
   const buffer_ptr target = zeros();
   const buffer sink = make(size);
   const stream_lease reader = ctx()->borrow_stream();
@@ -149,7 +149,7 @@ TEST_P(buffer_files, have_been_written_when_a_call_returns) {
   EXPECT_EQ(read(sink), std::vector<std::uint8_t>(size, '0'));
 }
 
-TEST_P(buffer_files, that_are_dropped_have_been_flushed) {
+TEST_P(buffer_files, are_flushed_when_they_are_dropped) {
   const buffer_ptr target = zeros();
   {
     buffer_writer file(target);
@@ -161,7 +161,7 @@ TEST_P(buffer_files, that_are_dropped_have_been_flushed) {
   EXPECT_EQ(here(target).substr(0, 3), "abc");
 }
 
-TEST_P(buffer_files, are_not_written_outside_of_their_bytes) {
+TEST_P(buffer_files, refuse_writes_outside_of_their_bytes) {
   const buffer_ptr target = zeros();
   for (const std::int64_t buffered : {0, 64, 5000}) {
     buffer_writer file(target);
@@ -181,7 +181,7 @@ TEST_P(buffer_files, are_not_written_outside_of_their_bytes) {
   }
 }
 
-TEST_P(buffer_files, are_opened_over_mutable_buffers_of_a_context_alone) {
+TEST_P(buffer_files, are_opened_only_over_buffers_of_a_context) {
   EXPECT_THROW(buffer_writer(there("immutable")), error);
   EXPECT_THROW(buffer_writer(buffer_ptr(arrow::Buffer::FromString("of libarrow"))), error);
   EXPECT_THROW(buffer_reader(buffer_ptr(arrow::Buffer::FromString("of libarrow"))), error);

@@ -51,7 +51,7 @@ TEST_P(golden_messages, keep_every_batch) {
   });
 }
 
-TEST_P(golden_messages, say_the_same_of_batches_that_libarrow_passed_on) {
+TEST_P(golden_messages, are_equal_for_batches_that_libarrow_exported_again) {
   for_each_batch([&](const batch_ptr& batch) {
     ArrowDeviceArray array;
     ArrowSchema schema;

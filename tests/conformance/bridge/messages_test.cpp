@@ -90,7 +90,7 @@ TEST_P(bridge_messages, are_one_transfer) {
   EXPECT_EQ(now.allocations, 1U);
 }
 
-TEST_P(bridge_messages, in_host_memory_of_others_are_read_there) {
+TEST_P(bridge_messages, in_foreign_host_memory_are_read_in_place) {
   const batch_ptr original = all_types();
   const buffer_ptr message = arrow::Buffer::FromString(encoded(original));
   const batch_ptr seen = read(original, message);
@@ -99,7 +99,7 @@ TEST_P(bridge_messages, in_host_memory_of_others_are_read_there) {
   EXPECT_TRUE(seen->Equals(*original));
 }
 
-TEST_P(bridge_messages, have_buffers_of_no_bytes_where_those_were) {
+TEST_P(bridge_messages, keep_empty_buffers) {
   const batch_ptr original = one(array(arrow::StringBuilder(), "", "", ""));
   const batch_ptr seen = read(original, sent(original));
   const buffer_ptr letters = seen->column_data(0)->buffers[2];
@@ -118,7 +118,7 @@ TEST_P(bridge_messages, may_be_empty) {
             nullptr);
 }
 
-TEST_P(bridge_messages, are_decoded_where_they_are_compressed) {
+TEST_P(bridge_messages, are_decompressed) {
   const batch_ptr original = all_types();
   for (const auto codec : {arrow::Compression::LZ4_FRAME, arrow::Compression::ZSTD}) {
     arrow::ipc::IpcWriteOptions options;
@@ -129,7 +129,7 @@ TEST_P(bridge_messages, are_decoded_where_they_are_compressed) {
   }
 }
 
-TEST_P(bridge_messages, in_page_locked_memory_are_read_there) {
+TEST_P(bridge_messages, in_page_locked_memory_are_read_in_place) {
   const batch_ptr original = all_types();
   const auto pinned = memory_manager_of(ctx(), memory_kind::pinned);
   const buffer_ptr message = take(arrow::Buffer::Copy(arrow::Buffer::FromString(encoded(original)), pinned));
@@ -149,7 +149,7 @@ TEST_P(bridge_messages, of_old_versions_are_read) {
   EXPECT_TRUE(on_cpu(read(original, there(old)))->Equals(*original));
 }
 
-TEST_P(bridge_messages, have_nulls_that_are_counted) {
+TEST_P(bridge_messages, have_recounted_null_counts) {
   const batch_ptr original = one(array(arrow::Int64Builder(), 1, nullptr, 3, nullptr));
   std::string message = encoded(original);
   // The only field node: 4 rows with 2 nulls.
@@ -167,7 +167,7 @@ TEST_P(bridge_messages, have_nulls_that_are_counted) {
   }
 }
 
-TEST_P(bridge_messages, whose_lengths_lie_are_refused_with_the_number) {
+TEST_P(bridge_messages, with_wrong_lengths_are_refused_with_the_number) {
   const batch_ptr original = one(array(arrow::Int64Builder(), 1, 2, 3));
   const std::string whole = encoded(original);
   const auto with = [&](std::size_t at, std::int32_t value) {
@@ -190,7 +190,7 @@ TEST_P(bridge_messages, whose_lengths_lie_are_refused_with_the_number) {
   EXPECT_THAT(refusal(original, with(at + 8, 8)).code(), errc::format) << "24 bytes are needed";
 }
 
-TEST_P(bridge_messages, that_end_in_their_prefix_are_refused_and_the_old_end_of_a_stream_is_one) {
+TEST_P(bridge_messages, that_are_truncated_in_their_prefix_are_refused) {
   const std::string mark("\xff\xff\xff\xff\x10\0\0\0", 8);
   const std::string old_end(7, '\0'); // before Arrow 0.15 a stream ended without a mark
   for (const std::size_t size : {1U, 3U, 4U, 5U, 7U}) {
@@ -225,7 +225,7 @@ TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
 }
 
 /// libarrow does not swap the values of a single message.
-TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
+TEST_P(bridge_messages, of_another_byte_order_are_swapped) {
   const auto foreign = [](const batch_ptr& of) {
     return of->schema()->WithEndianness(arrow::Endianness::Native == arrow::Endianness::Little
                                             ? arrow::Endianness::Big
@@ -249,7 +249,7 @@ TEST_P(bridge_messages, of_another_byte_order_are_turned_around) {
                   ->Equals(*strings));
 }
 
-TEST_P(bridge_messages, are_made_of_batches_of_which_only_the_inside_is_on_the_device) {
+TEST_P(bridge_messages, can_be_made_of_batches_whose_children_are_on_the_device) {
   const array_ptr words = array(arrow::StringBuilder(), "one", "two", "three");
   const auto there_of = [&](const array_ptr& of) { return take(of->CopyTo(manager()))->data(); };
   const auto structs = take(arrow::StructArray::Make({words}, std::vector<std::string>{"s"}))->data()->Copy();
@@ -295,7 +295,7 @@ TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
           {3, 0, 5, 0});
 }
 
-TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_values_say_so) {
+TEST_P(bridge_messages, with_invalid_offsets_are_refused_with_the_reason) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "there libarrow's own check of the structure is what it is";
   }
@@ -319,7 +319,7 @@ TEST_P(bridge_messages, whose_offsets_begin_below_zero_fall_or_leave_their_value
   }
 }
 
-TEST_P(bridge_messages, with_values_that_point_outside_are_refused) {
+TEST_P(bridge_messages, with_values_out_of_range_are_refused) {
   const batch_ptr original = one(array(arrow::StringBuilder(), "one", "two", "three"));
   const std::string whole = encoded(original);
   const std::int32_t offsets[] = {0, 3, 6, 11};
@@ -336,7 +336,7 @@ TEST_P(bridge_messages, with_values_that_point_outside_are_refused) {
   }
 }
 
-TEST_P(bridge_messages, that_are_cut_or_damaged_do_no_harm) {
+TEST_P(bridge_messages, that_are_truncated_or_damaged_are_refused_or_valid) {
   const array_ptr strings = array(arrow::StringBuilder(), "one", nullptr, "three");
   const array_ptr views = array(arrow::StringViewBuilder(), "one", nullptr, "longer than twelve bytes");
   for (const batch_ptr& original :
@@ -364,7 +364,7 @@ TEST_P(bridge_messages, that_are_cut_or_damaged_do_no_harm) {
   }
 }
 
-TEST_P(bridge_messages, are_read_after_their_late_writer) {
+TEST_P(bridge_messages, are_read_after_their_pending_writer) {
   const batch_ptr original = one(array(arrow::StringBuilder(), "one", "two", "three"));
   const std::string whole = encoded(original);
   const buffer_ptr target = take(manager()->AllocateBuffer(static_cast<std::int64_t>(whole.size())));

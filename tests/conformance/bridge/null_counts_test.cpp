@@ -33,7 +33,7 @@ protected:
   }
 };
 
-TEST_P(null_counts, are_found_on_the_device) {
+TEST_P(null_counts, are_computed_on_the_device) {
   const data_ptr ints = uncounted(array(arrow::Int64Builder(), 1, nullptr, 3, nullptr, nullptr));
   count_nulls(*ints);
   EXPECT_EQ(ints->null_count, ctx()->on_host() ? arrow::kUnknownNullCount : 3) << "the CPU counts for itself";
@@ -47,7 +47,7 @@ TEST_P(null_counts, are_found_on_the_device) {
   EXPECT_EQ(none->null_count, ctx()->on_host() ? arrow::kUnknownNullCount : 0);
 }
 
-TEST_P(null_counts, of_children_and_dictionaries_are_found_as_well) {
+TEST_P(null_counts, of_children_and_dictionaries_are_computed_too) {
   const array_ptr strings = array(arrow::StringBuilder(), "a", nullptr, nullptr);
   const array_ptr structs = take(arrow::StructArray::Make({strings}, std::vector<std::string>{"s"}));
   const array_ptr codes =
@@ -64,14 +64,14 @@ TEST_P(null_counts, of_children_and_dictionaries_are_found_as_well) {
   }
 }
 
-TEST_P(null_counts, that_are_known_are_believed) {
+TEST_P(null_counts, that_are_known_are_not_recomputed) {
   const data_ptr ints = uncounted(array(arrow::Int64Builder(), 1, nullptr, 3));
   ints->null_count = 2;
   count_nulls(*ints);
   EXPECT_EQ(ints->null_count, 2);
 }
 
-TEST_P(null_counts, of_rows_that_leave_their_bitmap_are_refused) {
+TEST_P(null_counts, of_rows_beyond_their_bitmap_are_refused) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is counted on the host";
   }

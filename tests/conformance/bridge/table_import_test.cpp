@@ -114,7 +114,7 @@ protected:
   }
 };
 
-TEST_P(table_imports, are_those_of_a_stream_for_every_type) {
+TEST_P(table_imports, equal_imports_of_a_stream_for_every_type) {
   for (const batch_ptr& rows : {all_types(), described_types()}) {
     EXPECT_EQ(expect_as_streamed(table_of({rows})), 1);
     EXPECT_EQ(expect_as_streamed(table_of({rows->Slice(1, 3)})), 1);
@@ -126,7 +126,7 @@ TEST_P(table_imports, are_those_of_a_stream_for_every_type) {
   }
 }
 
-TEST_P(table_imports, are_cut_where_a_column_begins_a_chunk) {
+TEST_P(table_imports, have_a_batch_for_each_chunk_boundary) {
   const auto some = array(arrow::Int64Builder(), 1, nullptr, 3, 4, 5, 6);
   const auto chunks = [&](const std::vector<std::int64_t>& ends) {
     arrow::ArrayVector made;
@@ -143,7 +143,7 @@ TEST_P(table_imports, are_cut_where_a_column_begins_a_chunk) {
   EXPECT_GE(expect_as_streamed(arrow::Table::Make(fields, {chunks({0, 2, 2, 6}), chunks({6})})), 2);
 }
 
-TEST_P(table_imports, bring_a_dictionary_of_many_batches_once) {
+TEST_P(table_imports, import_a_shared_dictionary_once) {
   const batch_ptr rows = all_types();
   const auto words = rows->GetColumnByName("dictionary");
   const auto others = take(arrow::DictionaryArray::FromArrays(
@@ -160,12 +160,12 @@ TEST_P(table_imports, bring_a_dictionary_of_many_batches_once) {
   EXPECT_FALSE(same_memory(dictionary(1), dictionary(2)));
 }
 
-TEST_P(table_imports, have_the_rows_of_a_table_without_columns) {
+TEST_P(table_imports, keep_the_row_count_of_a_table_without_columns) {
   const std::vector<std::shared_ptr<arrow::ChunkedArray>> none;
   EXPECT_EQ(expect_as_streamed(arrow::Table::Make(arrow::schema({}), none, 7)), 1);
 }
 
-TEST_P(table_imports, keep_a_batch_as_long_as_columns_that_share_it) {
+TEST_P(table_imports, keep_a_batch_alive_while_columns_use_it) {
   for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
     batch_ptr rows = all_types();
     const std::weak_ptr<arrow::RecordBatch> watched = rows;
@@ -180,7 +180,7 @@ TEST_P(table_imports, keep_a_batch_as_long_as_columns_that_share_it) {
   }
 }
 
-TEST_P(table_imports, let_a_batch_go_that_they_refuse) {
+TEST_P(table_imports, release_a_refused_batch) {
   using namespace arrow;
   const auto falling = Buffer::FromString(std::string("\0\0\0\0\3\0\0\0\1\0\0\0", 12));
   const auto words = MakeArray(ArrayData::Make(utf8(), 2, {nullptr, falling, Buffer::FromString("abc")}));
@@ -208,7 +208,7 @@ TEST_P(table_imports, let_a_batch_go_that_they_refuse) {
   }
 }
 
-TEST_P(table_imports, are_not_for_memory_of_a_device) {
+TEST_P(table_imports, refuse_device_memory) {
   const batch_ptr rows = all_types();
   const batch_ptr elsewhere = take(rows->CopyTo(manager()));
   const bool on_host = ctx()->on_host();

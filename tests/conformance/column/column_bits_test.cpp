@@ -38,7 +38,7 @@ protected:
   }
 };
 
-TEST_P(column_bits, keep_values_and_nulls_in_both_directions) {
+TEST_P(column_bits, keep_values_and_nulls_when_packed_and_unpacked) {
   std::uint64_t seed = 1;
   for (const data_type& type : {data_type(type_id::boolean), data_type::bool8(), data_type(type_id::uint8)}) {
     for (const std::int64_t length : {0, 1, 7, 8, 63, 64, 65, 5000}) {
@@ -71,7 +71,7 @@ TEST_P(column_bits, are_padded_to_64_bytes_of_zeros) {
   EXPECT_EQ(read(packed.values())[63], 0);
 }
 
-TEST_P(column_bits, read_a_scalar_only_for_a_null_count_that_nobody_knows) {
+TEST_P(column_bits, read_a_scalar_only_for_an_unknown_null_count) {
   const column known = imported(random_array(data_type::bool8(), {100, 3, nulls::some, true}, 3));
   ctx()->copies().reset_counters();
   const column packed = pack_bool(known);

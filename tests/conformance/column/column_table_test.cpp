@@ -69,7 +69,7 @@ TEST_P(tables, add_up_the_rows_of_their_batches) {
   EXPECT_THROW(static_cast<void>(seen.pieces(2)), error);
 }
 
-TEST_P(tables, are_refused_with_the_place_that_does_not_fit) {
+TEST_P(tables, are_refused_with_the_position_of_the_mismatch) {
   expect_refused([](auto& b) { b[1].rows = -1; }, errc::invalid_argument,
                  "batch 1: the number of rows is -1");
   expect_refused([](auto& b) { b[2].columns.pop_back(); }, errc::invalid_argument,
@@ -103,7 +103,7 @@ TEST(table, is_refused_without_a_context) {
   }
 }
 
-TEST_P(tables, take_columns_of_every_context_that_shares_with_theirs) {
+TEST_P(tables, accept_columns_of_contexts_with_the_same_root) {
   const auto child = watch(ctx()->with_budget("query"));
   const auto promised = watch(ctx()->with_reservation(1 << 20));
   const data_type type(type_id::int64);
@@ -140,7 +140,7 @@ TEST_P(tables, are_sliced_across_batches) {
   EXPECT_THROW(static_cast<void>(whole.slice(-1, 1)), error);
 }
 
-TEST_P(tables, are_narrowed_to_chosen_columns) {
+TEST_P(tables, can_be_restricted_to_selected_columns) {
   const table whole = table::make(ctx(), fields_, batches());
   const std::vector<std::size_t> order{1, 0, 1};
   const table seen = whole.select(order);

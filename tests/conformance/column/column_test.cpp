@@ -48,7 +48,7 @@ TEST_P(columns, are_accepted_when_every_buffer_is_large_enough) {
   EXPECT_EQ(seen.dictionary(), nullptr);
 }
 
-TEST_P(columns, are_refused_with_the_numbers_that_do_not_fit) {
+TEST_P(columns, are_refused_with_the_inconsistent_numbers) {
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
   expect_refused([](auto& p) { p.length = -1; }, errc::invalid_argument, "length -1");
   expect_refused([](auto& p) { p.offset = -1; }, errc::invalid_argument, "offset -1");
@@ -161,7 +161,7 @@ TEST_P(columns, without_rows_need_no_buffers) {
   }
 }
 
-TEST_P(columns, give_only_the_buffers_that_their_layout_has) {
+TEST_P(columns, have_only_the_buffers_of_their_layout) {
   const column text = imported(random_array(data_type(type_id::string), {4}, 1));
   EXPECT_THROW(static_cast<void>(text.values()), error);
   EXPECT_NO_THROW(static_cast<void>(text.offsets()));
@@ -182,7 +182,7 @@ TEST_P(columns, give_only_the_buffers_that_their_layout_has) {
   EXPECT_THROW(static_cast<void>(numbers.bytes()), error);
 }
 
-TEST_P(columns, count_unknown_nulls_once_with_one_scalar_read) {
+TEST_P(columns, count_nulls_once_with_one_scalar_read) {
   const shared_array source = random_array(data_type(type_id::int32), {1000, 9, nulls::some, false}, 5);
   const column seen = imported(source);
   const column copy = seen;
@@ -196,7 +196,7 @@ TEST_P(columns, count_unknown_nulls_once_with_one_scalar_read) {
   EXPECT_EQ(ctx()->copies().read_counters().scalars, one);
 }
 
-TEST_P(columns, know_their_nulls_where_that_takes_no_work) {
+TEST_P(columns, know_null_counts_that_need_no_computation) {
   const column absent = imported(random_array(data_type(type_id::int32), {100, 3, nulls::absent, false}, 5));
   EXPECT_EQ(absent.known_null_count(), 0);
   EXPECT_EQ(absent.slice(10, 20).known_null_count(), 0);
@@ -233,7 +233,7 @@ TEST_P(columns, are_sliced_inside_their_rows_only) {
   }
 }
 
-TEST_P(columns, measure_the_windows_of_their_rows) {
+TEST_P(columns, have_the_byte_size_of_their_rows) {
   const column numbers = column::make(ctx(), good_parts());
   EXPECT_EQ(numbers.byte_size(), 10U * 4 + 2);
   EXPECT_EQ(numbers.slice(2, 3).byte_size(), 3U * 4 + 1) << "rows 8 to 10: one byte of validity";
@@ -269,7 +269,7 @@ TEST_P(columns, measure_the_windows_of_their_rows) {
   EXPECT_EQ(codes.slice(4, 1).byte_size(), 1U + text.slice(2, 1).byte_size()) << "its share of the values";
 }
 
-TEST_P(columns, count_what_rows_refer_to) {
+TEST_P(columns, include_the_bytes_that_rows_refer_to) {
   const data_type numbers(type_id::int16);
   const column values = column::make(ctx(), {numbers, 20, 0, 0, {{}, make(40)}});
   const column lists = column::make(ctx(), {data_type::nested("+l", {{"item", numbers, true, {}}}),
@@ -315,7 +315,7 @@ TEST_P(columns, count_what_rows_refer_to) {
   EXPECT_EQ(texts.slice(2, 1).byte_size(), 16U + 20);
 }
 
-TEST_P(columns, remember_their_size) {
+TEST_P(columns, cache_their_byte_size) {
   const column text = column::make(
       ctx(),
       {data_type(type_id::string), 3, 0, 0, {buffer(), make_of<std::int32_t>({0, 2, 5, 17}), make(17)}});
@@ -329,7 +329,7 @@ TEST_P(columns, remember_their_size) {
   EXPECT_EQ(ctx()->copies().read_counters().synchronizations, ctx()->on_host() ? 0U : 1U);
 }
 
-TEST_P(columns, spread_their_bytes_evenly_when_the_device_can_not_be_read) {
+TEST_P(columns, estimate_their_byte_size_if_the_device_can_not_be_read) {
   const column text = column::make(
       ctx(),
       {data_type(type_id::string), 4, 0, 0, {buffer(), make_of<std::int32_t>({0, 2, 5, 17, 80}), make(80)}});

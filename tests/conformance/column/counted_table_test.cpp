@@ -69,7 +69,7 @@ TEST_P(counted_tables, read_their_count_once) {
   EXPECT_EQ(now.device_to_host, traffic{});
 }
 
-TEST_P(counted_tables, take_counts_of_every_integer_of_four_and_eight_bytes) {
+TEST_P(counted_tables, accept_counts_of_32_and_64_bit_integers) {
   EXPECT_EQ(counted(std::uint32_t{8}).rows(), 8);
   EXPECT_EQ(counted(std::uint64_t{0}).rows(), 0);
   EXPECT_EQ(counted(std::int32_t{1}).rows(), 1);
@@ -78,7 +78,7 @@ TEST_P(counted_tables, take_counts_of_every_integer_of_four_and_eight_bytes) {
   EXPECT_EQ(counted_table::make(room(), counts.slice(3, 1)).rows(), 3) << "the offset counts";
 }
 
-TEST_P(counted_tables, have_no_more_rows_than_room) {
+TEST_P(counted_tables, have_no_more_rows_than_capacity) {
   expect_no_room(std::uint32_t{9}, "9");
   expect_no_room(std::numeric_limits<std::uint32_t>::max(), "4294967295");
   expect_no_room(std::numeric_limits<std::uint64_t>::max(), "18446744073709551615");
@@ -86,7 +86,7 @@ TEST_P(counted_tables, have_no_more_rows_than_room) {
   expect_no_room(std::numeric_limits<std::int64_t>::min(), "-9223372036854775808");
 }
 
-TEST_P(counted_tables, show_valid_rows_alone) {
+TEST_P(counted_tables, contain_only_the_counted_rows) {
   const counted_table made = counted(std::uint32_t{3});
   const table valid = made.rows_of_table();
   EXPECT_EQ(valid.rows(), 3);
@@ -97,7 +97,7 @@ TEST_P(counted_tables, show_valid_rows_alone) {
   EXPECT_EQ(given.get().length, 3);
 }
 
-TEST_P(counted_tables, see_what_was_written_to_the_count_last) {
+TEST_P(counted_tables, use_the_last_write_to_the_count) {
   const column count = made_of(std::vector<std::uint32_t>{0});
   const counted_table made = counted_table::make(room(), count);
   const buffer& target = count.values();
@@ -111,7 +111,7 @@ TEST_P(counted_tables, see_what_was_written_to_the_count_last) {
   open_while_the_host_waits(held, [&] { EXPECT_EQ(made.rows(), 4); });
 }
 
-TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
+TEST_P(counted_tables, accept_a_count_known_to_the_host) {
   ctx()->copies().reset_counters();
   const counted_table made = counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 6);
   EXPECT_EQ(made.known_rows(), 6);
@@ -123,7 +123,7 @@ TEST_P(counted_tables, believe_a_host_that_knows_the_count) {
                errc::out_of_range, "the row count is -2,");
 }
 
-TEST_P(counted_tables, refuse_what_is_no_count) {
+TEST_P(counted_tables, refuse_invalid_counts) {
   expect_error([&] { counted_table::make(room(), made_of(std::vector<double>{1})); }, errc::type_mismatch,
                "the row count is of type double, expected uint32, uint64, int32 or int64");
   expect_error([&] { counted_table::make(room(), made_of(std::vector<std::uint16_t>{1})); },
@@ -137,7 +137,7 @@ TEST_P(counted_tables, refuse_what_is_no_count) {
                errc::invalid_argument, "not 0 rows");
 }
 
-TEST_P(counted_tables, have_table_and_count_in_one_context) {
+TEST_P(counted_tables, require_table_and_count_in_one_context) {
   const std::shared_ptr<context> other = new_context();
   const std::vector<std::uint32_t> one{1};
   const host_values given = values_of("n", std::span<const std::uint32_t>(one));

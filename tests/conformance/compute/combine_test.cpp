@@ -115,7 +115,7 @@ TEST_P(combine, joins_lists_whose_child_has_a_single_row) {
   }
 }
 
-TEST_P(combine, writes_nothing_behind_what_it_makes) {
+TEST_P(combine, writes_nothing_past_its_buffers) {
   context_options options;
   parse_stack("budget, guard, caching", options.memory);
   const auto guarded = new_context(options);
@@ -184,7 +184,7 @@ TEST_P(combine, joins_thousands_of_small_pieces) {
   expect_rows(joined, parts);
 }
 
-TEST_P(combine, leaves_a_single_piece_where_it_is) {
+TEST_P(combine, does_not_copy_a_single_piece) {
   const shared_array source = random_array(data_type(type_id::int32), {9, 0, nulls::some, true}, 1);
   const column only = imported(source);
   const column none = only.slice(0, 0);
@@ -218,7 +218,7 @@ TEST_P(combine, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
   expect_rows(joined, parts);
 }
 
-TEST_P(combine, cuts_where_indices_of_8_bits_can_not_name_the_values) {
+TEST_P(combine, starts_a_new_column_if_8_bit_indices_can_not_represent_the_values) {
   const data_type type = data_type::dictionary(data_type(type_id::int8), data_type(type_id::int64));
   const auto values = [](std::uint64_t seed) {
     return random_array(data_type(type_id::int64), {100, 0, nulls::absent, true}, seed);
@@ -235,7 +235,7 @@ TEST_P(combine, cuts_where_indices_of_8_bits_can_not_name_the_values) {
   expect_rows(joined, parts);
 }
 
-TEST_P(combine, keeps_a_dictionary_that_contains_the_others) {
+TEST_P(combine, reuses_a_dictionary_that_contains_the_others) {
   const std::vector<part> parts{{dictionary_column({"a", "b"}, {1, 0, 1}), 0, 3},
                                 {dictionary_column({"a", "b", "c"}, {2, 1}), 0, 2}};
   const std::vector<column> pieces = imported(parts);
@@ -255,7 +255,7 @@ TEST_P(combine, unifies_dictionaries_that_differ) {
   expect_rows(joined, parts);
 }
 
-TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
+TEST_P(combine, shares_a_common_dictionary_without_reading_it) {
   const shared_array values = support::strings({"a", "b"});
   const column whole = imported(support::indices({0, 1, 1, 0}, values));
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
@@ -264,7 +264,7 @@ TEST_P(combine, shares_one_dictionary_without_looking_at_it) {
   EXPECT_EQ(joined[0].dictionary()->bytes().address(), whole.dictionary()->bytes().address());
 }
 
-TEST_P(combine, compares_no_dictionaries_where_downloads_are_forbidden) {
+TEST_P(combine, does_not_compare_dictionaries_if_downloads_are_forbidden) {
   const std::vector<column> pieces = imported(
       std::vector<part>{{dictionary_column({"a"}, {0}), 0, 1}, {dictionary_column({"b"}, {0}), 0, 1}});
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
@@ -293,7 +293,7 @@ TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
 }
 
 /// The child has more rows than half of what 32-bit offsets count, and no memory: nulls have none.
-TEST_P(combine, counts_the_child_that_slices_of_one_list_view_share_once) {
+TEST_P(combine, counts_the_shared_child_of_list_view_slices_once) {
   constexpr std::int64_t child_rows = std::int64_t{3} << 29;
   const column child = column::make(ctx(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
   const data_type type = data_type::nested("+vl", {{"item", child.type(), true, {}}});
@@ -318,7 +318,7 @@ TEST_P(combine, pads_its_buffers_with_zeroes) {
   EXPECT_TRUE(std::all_of(content.begin() + 6, content.end(), [](std::uint8_t b) { return b == 0; }));
 }
 
-TEST_P(combine, moves_no_data_and_counts_what_it_says_to_the_kernel) {
+TEST_P(combine, transfers_only_the_steps_of_its_kernel) {
   const column piece = imported(random_array(data_type(type_id::int32), {10, 0, nulls::absent, true}, 1));
   const counter_values before = ctx()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
@@ -347,7 +347,7 @@ TEST_P(combine, waits_for_the_writers_of_the_pieces) {
   EXPECT_TRUE(std::all_of(content.begin(), content.begin() + 1009, [](std::uint8_t b) { return b == 7; }));
 }
 
-TEST_P(combine, takes_nothing_where_the_budget_has_no_room) {
+TEST_P(combine, charges_nothing_if_the_budget_refuses) {
   const column piece = column::make(ctx(), {data_type(type_id::uint8), 24 << 20, 0, 0, {{}, make(24 << 20)}});
   const auto before = ctx()->reports().statistics().budget.current;
   EXPECT_THROW(static_cast<void>(combine_chunks(std::vector<column>{piece, piece})), error);
@@ -366,7 +366,7 @@ TEST_P(combine, refuses_pieces_of_different_types) {
             errc::type_mismatch);
 }
 
-TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
+TEST_P(combine, refuses_unvalidated_offsets_that_decrease) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
   fill(offsets, 0xff, ctx()->work_stream()); // -1 each
   const column bad = column::make(ctx(), {data_type(type_id::string), 2, 0, 0, {{}, offsets, make(8)}});
@@ -376,7 +376,7 @@ TEST_P(combine, refuses_offsets_that_nobody_checked_and_that_fall) {
             errc::format);
 }
 
-TEST_P(combine, refuses_offsets_at_odd_addresses_where_a_device_would_have_to_read_them) {
+TEST_P(combine, refuses_unaligned_offsets_on_devices) {
   const buffer memory = make(64);
   fill(memory, 0, ctx()->work_stream());
   const auto strings_at = [&](std::size_t place) {

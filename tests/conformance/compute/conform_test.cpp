@@ -35,7 +35,7 @@ TEST_P(conforming, makes_nulls_of_every_type) {
   }
 }
 
-TEST_P(conforming, keeps_the_memory_of_rows_whose_names_alone_change) {
+TEST_P(conforming, does_not_copy_rows_if_only_names_change) {
   const auto lists = [](std::string name, bool nullable) {
     return data_type::nested("+l", {{std::move(name), data_type(type_id::int32), nullable, {}}});
   };

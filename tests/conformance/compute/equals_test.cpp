@@ -97,7 +97,7 @@ protected:
   }
 };
 
-TEST_P(equal_data, is_found_in_every_type_whatever_the_layout) {
+TEST_P(equal_data, is_found_in_every_type_with_any_layout) {
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::absent, nulls::none, nulls::some, nulls::all}) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
@@ -117,7 +117,7 @@ TEST_P(equal_data, is_found_in_every_type_whatever_the_layout) {
   }
 }
 
-TEST_P(equal_data, differs_where_one_row_does) {
+TEST_P(equal_data, is_not_found_if_one_row_differs) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const shared_array source = without_null_entries(type, {23, 2, nulls::some, true}, 11);
@@ -135,7 +135,7 @@ TEST_P(equal_data, differs_where_one_row_does) {
   }
 }
 
-TEST_P(equal_data, of_a_table_of_every_type_is_found_at_once) {
+TEST_P(equal_data, of_a_table_of_every_type_is_found) {
   schema fields;
   batch rows{30, {}};
   std::vector<batch> cut(2);
@@ -160,7 +160,7 @@ TEST_P(equal_data, of_a_table_of_every_type_is_found_at_once) {
   EXPECT_FALSE(equals(one, table::make(ctx(), fields, swapped)));
 }
 
-TEST_P(equal_data, of_pieces_that_share_memory_is_that_of_their_rows) {
+TEST_P(equal_data, of_pieces_that_share_memory_compares_their_rows) {
   const column whole = fixed<std::int32_t>(data_type(type_id::int32), {1, 2, 3});
   const std::vector<column> twice{whole, whole};
   const std::vector<column> shifted{whole.slice(0, 1), whole, whole.slice(1, 2)}; // 1 1 2 3 2 3
@@ -196,7 +196,7 @@ TEST_P(equal_data, of_pieces_that_share_memory_is_that_of_their_rows) {
   EXPECT_GT(same, 20) << "the programs are too random";
 }
 
-TEST_P(equal_data, has_no_nan_and_one_zero) {
+TEST_P(equal_data, treats_nan_as_unequal_and_zeros_as_equal) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const data_type type(type_id::float64);
   EXPECT_TRUE(equals(fixed<double>(type, {1, 0.0, -0.0}), fixed<double>(type, {1, -0.0, 0.0})));
@@ -220,7 +220,7 @@ TEST_P(equal_data, has_no_nan_and_one_zero) {
   EXPECT_FALSE(equals(fixed<std::uint16_t>(half, {half_nan}), fixed<std::uint16_t>(half, {half_nan})));
 }
 
-TEST_P(equal_data, counts_nulls_but_nothing_below_them) {
+TEST_P(equal_data, compares_nulls_but_not_the_values_under_them) {
   const data_type type(type_id::int32);
   EXPECT_TRUE(equals(fixed<std::int32_t>(type, {1, 2, 3}, 5), fixed<std::int32_t>(type, {1, 9, 3}, 5)));
   EXPECT_FALSE(equals(fixed<std::int32_t>(type, {1, 2, 3}, 5), fixed<std::int32_t>(type, {1, 2, 3}, 6)));
@@ -233,7 +233,7 @@ TEST_P(equal_data, counts_nulls_but_nothing_below_them) {
   EXPECT_FALSE(equals(lists({0, 2, 3}, {1, 2, 3}), lists({0, 1, 3}, {1, 2, 3}))) << "lengths";
 }
 
-TEST_P(equal_data, counts_nulls_of_one_side_that_nobody_has_counted) {
+TEST_P(equal_data, compares_nulls_with_unknown_null_counts) {
   const data_type type(type_id::int32);
   const column some = fixed<std::int32_t>(type, {1, 2, 3}, 5).slice(0, 2);
   const buffer values = fixed<std::int32_t>(type, {1, 2}).values();
@@ -246,7 +246,7 @@ TEST_P(equal_data, counts_nulls_of_one_side_that_nobody_has_counted) {
   EXPECT_FALSE(equals(lists_without, lists_with_nulls));
 }
 
-TEST_P(equal_data, of_dictionaries_is_their_values) {
+TEST_P(equal_data, of_dictionaries_compares_decoded_values) {
   const auto dictionary = [&](const std::vector<std::string_view>& values,
                               const std::vector<std::int32_t>& indices) {
     return imported(support::indices(indices, support::strings(values)));
@@ -260,7 +260,7 @@ TEST_P(equal_data, of_dictionaries_is_their_values) {
   EXPECT_FALSE(equals(imported(support::indices({0, 1}, words)), imported(support::indices({1, 0}, words))));
 }
 
-TEST_P(equal_data, needs_the_same_number_of_rows_and_the_same_type) {
+TEST_P(equal_data, requires_equal_length_and_type) {
   const column one = imported(random_array(data_type(type_id::int32), {9, 0, nulls::some, true}, 1));
   const column same_bytes = imported(random_array(data_type(type_id::uint32), {9, 0, nulls::some, true}, 1));
   EXPECT_FALSE(equals(one, one.slice(0, 8)));
@@ -271,7 +271,7 @@ TEST_P(equal_data, needs_the_same_number_of_rows_and_the_same_type) {
   EXPECT_FALSE(equals(std::span<const column>(), std::vector<column>{one}));
 }
 
-TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_for) {
+TEST_P(equal_data, of_tables_compares_names_and_rows_and_metadata_on_request) {
   const column values = imported(random_array(data_type(type_id::int32), {4, 0, nulls::some, true}, 1));
   const auto named = [&](std::string name, metadata_list of_field, metadata_list of_schema, bool nullable) {
     schema fields{{{std::move(name), values.type(), nullable, std::move(of_field)}}, std::move(of_schema)};
@@ -296,7 +296,7 @@ TEST_P(equal_data, of_tables_has_names_and_rows_but_metadata_where_it_is_asked_f
   EXPECT_FALSE(equals(table::make(ctx(), {}, {batch{3, {}}}), table::make(ctx(), {}, {batch{2, {}}})));
 }
 
-TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
+TEST_P(equal_data, of_no_pieces_equals_pieces_without_rows) {
   const column none = fixed<std::int32_t>(data_type(type_id::int32), {});
   const std::span<const column> absent;
   EXPECT_TRUE(equals(absent, absent));
@@ -312,7 +312,7 @@ TEST_P(equal_data, of_no_pieces_is_that_of_pieces_without_rows) {
   EXPECT_TRUE(equals(with, without));
 }
 
-TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
+TEST_P(equal_data, is_decided_without_work_if_possible) {
   const column one = imported(random_array(data_type(type_id::string), {99, 0, nulls::some, true}, 1));
   const column more_nulls = imported(random_array(data_type(type_id::string), {99, 0, nulls::all, true}, 1));
   const counter_values before = ctx()->copies().read_counters();
@@ -324,7 +324,7 @@ TEST_P(equal_data, is_asked_for_without_work_where_the_columns_say_it) {
   EXPECT_EQ(now.synchronizations, before.synchronizations);
 }
 
-TEST_P(equal_data, leaves_the_data_on_the_device) {
+TEST_P(equal_data, does_not_download_data) {
   const column one = imported(random_array(data_type(type_id::int64), {5000, 0, nulls::some, true}, 1));
   const column other = laid_out_anew(one);
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
@@ -356,7 +356,7 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
   EXPECT_FALSE(equals(bytes_of(early), bytes_of(late)));
 }
 
-TEST_P(equal_data, gives_back_what_it_took) {
+TEST_P(equal_data, frees_its_temporary_memory) {
   const column one = lists({0, 2, 4, 5}, {1, 2, 3, 4, 5}, 5);
   const column other = lists({0, 2, 3, 4}, {1, 2, 9, 5}, 5);
   const auto before = ctx()->reports().statistics().budget.current;
@@ -364,7 +364,7 @@ TEST_P(equal_data, gives_back_what_it_took) {
   EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
 }
 
-TEST_P(equal_data, in_different_contexts_is_refused) {
+TEST_P(equal_data, between_different_contexts_is_refused) {
   const column one = imported(random_array(data_type(type_id::int8), {3, 0, nulls::some, true}, 1));
   const std::shared_ptr<context> elsewhere = new_context({});
   const column other = column::empty(elsewhere, data_type(type_id::int8));
@@ -376,7 +376,7 @@ TEST_P(equal_data, in_different_contexts_is_refused) {
   EXPECT_TRUE(equals(one.slice(0, 0), derived));
 }
 
-TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
+TEST_P(equal_data, refuses_unvalidated_offsets_out_of_range) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
   fill(offsets, 0x7f, ctx()->work_stream()); // far out of range, and all equal
   const buffer more = make(3 * sizeof(std::int32_t));
@@ -404,7 +404,7 @@ TEST_P(equal_data, refuses_offsets_that_nobody_checked_and_that_point_outside) {
   }
 }
 
-TEST_P(equal_data, of_misaligned_memory_is_found_on_the_host_and_elsewhere_for_all_but_floats) {
+TEST_P(equal_data, of_misaligned_memory_is_supported_except_for_floats_on_devices) {
   const buffer memory = make(128);
   fill(memory, 0, ctx()->work_stream());
   const auto at = [&](type_id id, std::size_t place) {

@@ -148,7 +148,7 @@ protected:
   }
 };
 
-TEST_P(moved_rows, casts_numbers_that_are_equal_in_the_other_type) {
+TEST_P(moved_rows, casts_numbers_without_loss) {
   const column small = numbers<std::int64_t>(type_id::int64, {-128, 0, 127});
   EXPECT_EQ(values_of<std::int8_t>(cast(small, data_type(type_id::int8), cast_rule::exact)),
             (std::vector<std::int8_t>{-128, 0, 127}));
@@ -166,7 +166,7 @@ TEST_P(moved_rows, casts_numbers_that_are_equal_in_the_other_type) {
   EXPECT_EQ(seen[2], -0.5F);
 }
 
-TEST_P(moved_rows, names_the_first_number_that_a_type_does_not_have) {
+TEST_P(moved_rows, names_the_first_number_that_is_not_representable) {
   std::string message;
   const column large = numbers<std::int64_t>(type_id::int64, {1, 128, -129});
   EXPECT_EQ(refusal(large, type_id::int8, cast_rule::exact, &message), errc::out_of_range);
@@ -200,7 +200,7 @@ TEST_P(moved_rows, names_the_first_number_that_a_type_does_not_have) {
             errc::out_of_range);
 }
 
-TEST_P(moved_rows, rounds_to_the_nearest_number_where_that_is_permitted) {
+TEST_P(moved_rows, rounds_to_the_nearest_number_if_permitted) {
   const column halves = numbers<double>(type_id::float64, {0.5, 1.5, 2.5, -0.5, -1.5, 2.4999});
   EXPECT_EQ(values_of<std::int32_t>(cast(halves, data_type(type_id::int32), cast_rule::round)),
             (std::vector<std::int32_t>{0, 2, 2, 0, -2, 2}));
@@ -293,7 +293,7 @@ TEST_P(moved_rows, refuses_fills_that_do_not_fit) {
   EXPECT_EQ(fill_null(pieces, pieces[0].slice(0, 1))[0].values().address(), pieces[0].values().address());
 }
 
-TEST_P(moved_rows, tells_and_drops_nulls) {
+TEST_P(moved_rows, detects_and_drops_nulls) {
   for (const data_type& type :
        {data_type(type_id::int32), data_type(type_id::string), data_type(type_id::null)}) {
     const std::vector<part> parts = parts_of(type, nulls::some);
@@ -315,7 +315,7 @@ TEST_P(moved_rows, tells_and_drops_nulls) {
   }
 }
 
-TEST_P(moved_rows, tells_nulls_that_rows_refer_to) {
+TEST_P(moved_rows, detects_nulls_of_referred_values) {
   const std::vector<nulls_behind> cases{{of_dictionary(), {false, true, true, false}},
                                         {of_runs(), {false, false, true, true}},
                                         {of_union(true), {false, true, true, false}},
@@ -336,7 +336,7 @@ TEST_P(moved_rows, tells_nulls_that_rows_refer_to) {
   }
 }
 
-TEST_P(moved_rows, gives_a_dictionary_the_nulls_of_its_values) {
+TEST_P(moved_rows, moves_nulls_of_dictionary_values_to_the_indices) {
   const column source = of_dictionary().slice(1, 3);
   const column made = with_own_nulls(source);
   EXPECT_EQ(made.null_count(), 2);

@@ -54,7 +54,7 @@ TEST_P(permuted_rows, are_the_same_in_every_release) {
             (std::vector<std::int64_t>{7647783139, 6881680832, 3976019800, 5437327957}));
 }
 
-TEST_P(permuted_rows, have_each_row_once) {
+TEST_P(permuted_rows, contain_each_row_once) {
   for (const std::int64_t count : {0, 1, 2, 255, 256, 257, 4099, 65'537}) {
     std::vector<std::uint32_t> seen = permuted(count, 3);
     std::ranges::sort(seen);
@@ -64,7 +64,7 @@ TEST_P(permuted_rows, have_each_row_once) {
   }
 }
 
-TEST_P(permuted_rows, of_groups_are_those_of_their_numbers) {
+TEST_P(permuted_rows, of_groups_equal_the_rows_at_their_positions) {
   const std::vector<std::uint32_t> all = permuted(100, 5);
   const number_groups numbers{.first = -2, .skipped = 3, .group = 7, .stride = 20, .count = 30};
   const std::vector<std::uint32_t> some = rows_of<std::uint32_t>(permute_rows(ctx(), 100, 5, numbers));
@@ -75,7 +75,7 @@ TEST_P(permuted_rows, of_groups_are_those_of_their_numbers) {
   EXPECT_EQ(some, expected);
 }
 
-TEST_P(permuted_rows, of_a_table_are_taken_in_the_order_of_their_numbers) {
+TEST_P(permuted_rows, of_a_table_are_taken_in_the_permuted_order) {
   const column numbers = permute_rows(ctx(), 100, 9, {.count = 100}); // any values
   const std::vector<std::uint32_t> values = rows_of<std::uint32_t>(numbers);
   for (const std::int64_t batches : {1, 4}) {
@@ -95,7 +95,7 @@ TEST_P(permuted_rows, of_a_table_are_taken_in_the_order_of_their_numbers) {
   }
 }
 
-TEST_P(permuted_rows, are_taken_without_waiting) {
+TEST_P(permuted_rows, are_taken_without_waiting_on_the_host) {
   for (const std::int64_t batches : {1, 4}) {
     const table source = table_of(permute_rows(ctx(), 100, 9, {.count = 100}), batches);
     ctx()->copies().reset_counters();

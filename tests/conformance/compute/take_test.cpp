@@ -148,7 +148,7 @@ TEST_P(taken_rows, takes_rows_of_every_type_from_one_piece_and_nulls) {
   }
 }
 
-TEST_P(taken_rows, gathers_the_rows_of_every_type_with_bytes_of_their_own) {
+TEST_P(taken_rows, gathers_rows_of_every_type_into_compact_buffers) {
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::absent, nulls::some, nulls::all}) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
@@ -166,7 +166,7 @@ TEST_P(taken_rows, gathers_the_rows_of_every_type_with_bytes_of_their_own) {
   }
 }
 
-TEST_P(taken_rows, refuse_views_that_lead_out_of_their_bytes_when_they_are_gathered) {
+TEST_P(taken_rows, refuses_views_out_of_range_when_they_are_gathered) {
   for (const std::array<std::int32_t, 4>& view :
        {std::array{13, 0, 1, 0}, {13, 0, -1, 0}, {13, 0, 0, 8}, {13, 0, 0, -1}, {21, 0, 0, 0}}) {
     const column bad =
@@ -179,7 +179,7 @@ TEST_P(taken_rows, refuse_views_that_lead_out_of_their_bytes_when_they_are_gathe
   }
 }
 
-TEST_P(taken_rows, takes_no_rows_and_rows_of_nothing) {
+TEST_P(taken_rows, takes_no_rows_and_null_rows_of_empty_columns) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const std::vector<part> parts{{random_array(type, {5, 0, nulls::some, true}, 3), 0, 5}};
@@ -235,7 +235,7 @@ TEST_P(taken_rows, takes_the_rows_of_a_slice_with_a_step) {
   }
 }
 
-TEST_P(taken_rows, names_the_first_index_that_is_not_a_row) {
+TEST_P(taken_rows, names_the_first_index_out_of_range) {
   const std::vector<column> pieces = imported(
       std::vector<part>{{random_array(data_type(type_id::string), {50, 0, nulls::some, true}, 3), 0, 50}});
   std::string message;
@@ -426,7 +426,7 @@ TEST_P(taken_rows, needs_no_upload_for_few_columns_and_one_wait) {
   }
 }
 
-TEST_P(taken_rows, keeps_nothing_of_rows_whose_check_fails_at_the_end) {
+TEST_P(taken_rows, frees_rows_whose_check_fails) {
   const table source = numbered(3);
   const column chosen = numbers<std::int64_t>(type_id::int64, {3, -1});
   const std::uint64_t before = used();
@@ -446,7 +446,7 @@ TEST_P(taken_rows, of_null_indices_are_nullable) {
   }
 }
 
-TEST_P(taken_rows, keeps_the_rows_of_tables_without_columns_and_of_no_batches) {
+TEST_P(taken_rows, keeps_the_row_count_of_tables_without_columns) {
   const column chosen = indices({1, 0, no_number});
   const table none = table::make(ctx(), {}, {batch{2, {}}});
   EXPECT_EQ(take(none, std::span(&chosen, 1)).rows(), 3);
@@ -469,7 +469,7 @@ TEST_P(taken_rows, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
   expect_rows(made, parts, rows);
 }
 
-TEST_P(taken_rows, joins_runs_that_follow_each_other) {
+TEST_P(taken_rows, merges_adjacent_runs) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
                                                   {"values", data_type(type_id::string), true, {}}});
   const std::vector<part> parts{{random_array(type, {5000, 3, nulls::some, true}, 1), 0, 5000}};
@@ -481,7 +481,7 @@ TEST_P(taken_rows, joins_runs_that_follow_each_other) {
   EXPECT_LE(made[0].children()[0].length(), pieces[0].children()[0].length());
 }
 
-TEST_P(taken_rows, refuses_rows_that_refer_to_something_outside) {
+TEST_P(taken_rows, refuses_rows_with_values_out_of_range) {
   const auto broken = [&](std::vector<std::int32_t> offsets) {
     const std::vector<std::uint8_t> letters(10, 'x');
     const column text = numbers(type_id::uint8, letters);
@@ -505,7 +505,7 @@ TEST_P(taken_rows, refuses_rows_that_refer_to_something_outside) {
   EXPECT_EQ(used(), before);
 }
 
-TEST_P(taken_rows, leaves_nothing_when_the_budget_is_too_small) {
+TEST_P(taken_rows, leaves_nothing_charged_if_the_budget_is_too_small) {
   const std::vector<part> parts{
       {random_array(data_type(type_id::large_string), {4000, 0, nulls::some, true}, 3), 0, 4000}};
   const std::vector<column> pieces = imported(parts);
@@ -523,7 +523,7 @@ TEST_P(taken_rows, leaves_nothing_when_the_budget_is_too_small) {
   EXPECT_EQ(taken(pieces, chosen).front().length(), 40'000);
 }
 
-TEST_P(taken_rows, refuses_offsets_and_indices_at_odd_addresses_where_a_device_would_have_to_read_them) {
+TEST_P(taken_rows, refuses_unaligned_offsets_and_indices_on_devices) {
   const buffer memory = make(64);
   fill(memory, 0, ctx()->work_stream());
   const auto strings_at = [&](std::size_t place) {

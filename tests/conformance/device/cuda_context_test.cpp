@@ -58,7 +58,7 @@ private:
   std::shared_ptr<backend> device_;
 };
 
-TEST_F(cuda_context, a_thread_without_a_context_has_none_afterwards) {
+TEST_F(cuda_context, calls_leave_no_current_context_on_a_thread) {
   std::thread([&] {
     void* context = nullptr;
     ASSERT_EQ(driver::get_current(&context), driver::success);
@@ -79,7 +79,7 @@ TEST_F(cuda_context, a_thread_without_a_context_has_none_afterwards) {
   }).join();
 }
 
-TEST_F(cuda_context, queries_and_allocations_do_not_spoil_a_capture_of_another_stream) {
+TEST_F(cuda_context, queries_and_allocations_do_not_invalidate_a_capture) {
   const cuda_current_context current;
   const stream captured(shared_device());
   const stream work(shared_device());

@@ -55,7 +55,7 @@ TEST_P(device_allocation, is_aligned_and_honours_larger_alignments) {
   }
 }
 
-TEST_P(device_allocation, over_aligned_blocks_are_told_apart) {
+TEST_P(device_allocation, over_aligned_blocks_do_not_overlap) {
   constexpr std::size_t alignment = 1 << 20;
   std::vector<void*> pointers;
   for (int i = 0; i < 8; ++i) {
@@ -72,7 +72,7 @@ TEST_P(device_allocation, over_aligned_blocks_are_told_apart) {
   }
 }
 
-TEST_P(device_allocation, more_than_there_is_fails_by_name_and_harms_nothing) {
+TEST_P(device_allocation, a_request_beyond_the_device_throws_out_of_memory) {
   constexpr std::size_t too_much = std::numeric_limits<std::size_t>::max() / 8;
   const auto expect_refused = [&](auto allocate) {
     try {
@@ -90,7 +90,7 @@ TEST_P(device_allocation, more_than_there_is_fails_by_name_and_harms_nothing) {
   EXPECT_EQ(usable.download(), bytes(1000, 4));
 }
 
-TEST_P(device_allocation, freed_memory_can_be_had_again) {
+TEST_P(device_allocation, freed_memory_can_be_allocated_again) {
   const std::size_t size = large();
   for (int round = 0; round < rounds; ++round) {
     void* const pointer = device().allocate(size, 0);
@@ -98,7 +98,7 @@ TEST_P(device_allocation, freed_memory_can_be_had_again) {
   }
 }
 
-TEST_P(device_allocation, freed_stream_ordered_memory_can_be_had_again) {
+TEST_P(device_allocation, freed_stream_ordered_memory_can_be_allocated_again) {
   const std::size_t size = large();
   for (int round = 0; round < rounds; ++round) {
     void* const pointer = device().allocate_async(size, handle());
@@ -130,7 +130,7 @@ TEST_P(device_allocation, stream_ordered_memory_is_aligned_and_usable_at_once_on
   EXPECT_TRUE(device().deallocate_async(pointers[2], 5000, handle()));
 }
 
-TEST_P(device_allocation, stream_ordered_memory_crosses_to_another_stream_behind_an_event) {
+TEST_P(device_allocation, stream_ordered_memory_can_be_used_on_another_stream_after_an_event) {
   constexpr std::size_t size = 1 << 20;
   const stream other(shared_device());
   const event allocated(shared_device());
@@ -149,7 +149,7 @@ TEST_P(device_allocation, stream_ordered_memory_crosses_to_another_stream_behind
   EXPECT_EQ(content, bytes(size, 2));
 }
 
-TEST_P(device_allocation, a_free_in_stream_order_comes_after_the_work_before_it) {
+TEST_P(device_allocation, a_stream_ordered_free_waits_for_earlier_work) {
   constexpr std::size_t size = 4 << 20;
   const device_memory copied(work(), bytes(size, 0));
   void* const first = device().allocate_async(size, handle());
@@ -163,7 +163,7 @@ TEST_P(device_allocation, a_free_in_stream_order_comes_after_the_work_before_it)
   EXPECT_EQ(copied.download(), bytes(size, 1));
 }
 
-TEST_P(device_allocation, unused_memory_beyond_the_threshold_goes_back_when_the_host_waits) {
+TEST_P(device_allocation, unused_memory_beyond_the_threshold_is_released_at_a_synchronisation) {
   constexpr std::size_t size = 256 << 20;
   const auto unused_after_a_wait = [&](std::uint64_t threshold) {
     device().set_pool_threshold(threshold);
@@ -176,7 +176,7 @@ TEST_P(device_allocation, unused_memory_beyond_the_threshold_goes_back_when_the_
   EXPECT_GE(unused_after_a_wait(std::numeric_limits<std::uint64_t>::max()), on_host() ? 0 : size);
 }
 
-TEST_P(device_allocation, of_more_than_there_can_be_is_refused) {
+TEST_P(device_allocation, of_sizes_near_the_largest_size_t_is_refused) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const std::size_t size : {most, most - 63, most - 255}) {
     EXPECT_THROW(static_cast<void>(device().allocate(size, 256)), error) << size;
@@ -185,7 +185,7 @@ TEST_P(device_allocation, of_more_than_there_can_be_is_refused) {
   }
 }
 
-TEST_P(device_allocation, trimming_gives_unused_memory_back_and_leaves_the_rest) {
+TEST_P(device_allocation, trimming_releases_only_unused_memory) {
   constexpr std::size_t size = 256 << 20;
   void* const kept = device().allocate_async(1000, handle());
   device().fill(kept, 6, 1000, handle());
@@ -205,7 +205,7 @@ TEST_P(device_allocation, trimming_gives_unused_memory_back_and_leaves_the_rest)
   EXPECT_TRUE(device().deallocate_async(kept, 1000, handle()));
 }
 
-TEST_P(device_allocation, pinned_memory_is_aligned_and_the_host_and_the_device_use_it) {
+TEST_P(device_allocation, pinned_memory_is_aligned_and_accessible_by_host_and_device) {
   for (const std::size_t size : {std::size_t{1}, std::size_t{4097}, std::size_t{8} << 20}) {
     auto* const pinned = static_cast<std::uint8_t*>(device().allocate_pinned(size));
     EXPECT_EQ(address(pinned) % 256, 0u);
@@ -223,7 +223,7 @@ TEST_P(device_allocation, pinned_memory_is_aligned_and_the_host_and_the_device_u
   }
 }
 
-TEST_P(device_allocation, the_driver_says_what_kind_of_memory_an_address_is) {
+TEST_P(device_allocation, the_kind_of_memory_at_an_address_is_known) {
   const bool on_host = device().device().kind == device_kind::cpu;
   const std::array<std::byte, 64> ordinary{};
   void* const direct = device().allocate(1000, 0);
@@ -243,7 +243,7 @@ TEST_P(device_allocation, the_driver_says_what_kind_of_memory_an_address_is) {
   EXPECT_TRUE(device().deallocate_pinned(pinned, 1000));
 }
 
-TEST_P(device_allocation, a_copy_between_pinned_memory_and_the_device_does_not_hold_the_caller_up) {
+TEST_P(device_allocation, a_copy_between_pinned_memory_and_the_device_is_asynchronous) {
   constexpr std::size_t size = 1 << 20;
   auto* const pinned = static_cast<std::uint8_t*>(device().allocate_pinned(size));
   std::fill_n(pinned, size, std::uint8_t{31});

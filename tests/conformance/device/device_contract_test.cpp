@@ -43,7 +43,7 @@ TEST_P(device_contract, properties_describe_the_device) {
   EXPECT_GT(found.multiprocessors, 0);
 }
 
-TEST_P(device_contract, stream_ids_are_unique_and_never_come_back) {
+TEST_P(device_contract, stream_ids_are_unique_and_never_reused) {
   std::set<std::uint64_t> seen{device().stream_id(legacy_stream), device().stream_id(per_thread_stream),
                                device().stream_id(handle())};
   ASSERT_EQ(seen.size(), 3u);
@@ -73,7 +73,7 @@ TEST_P(device_contract, per_thread_stream_has_an_id_for_each_thread) {
   EXPECT_EQ(device().stream_id(per_thread_stream), here);
 }
 
-TEST_P(device_contract, default_streams_take_work) {
+TEST_P(device_contract, default_streams_run_work) {
   for (const stream_handle stream : {legacy_stream, per_thread_stream}) {
     const device_memory target(work(), bytes(1000, 1));
     device().fill(target.data(), 7, target.size(), stream);
@@ -83,7 +83,7 @@ TEST_P(device_contract, default_streams_take_work) {
   }
 }
 
-TEST_P(device_contract, fresh_streams_and_events_have_nothing_to_wait_for) {
+TEST_P(device_contract, new_streams_and_events_are_complete) {
   const stream fresh(shared_device());
   const event never_recorded(shared_device());
 
@@ -142,7 +142,7 @@ TEST_P(device_contract, a_word_is_written_when_the_work_before_it_has_finished) 
   device().synchronize_stream(handle());
 }
 
-TEST_P(device_contract, copies_of_one_call_keep_their_place_in_the_stream) {
+TEST_P(device_contract, batched_copies_are_stream_ordered) {
   const copy_kind kind =
       device().device().kind == device_kind::cpu ? copy_kind::host_to_host : copy_kind::host_to_device;
   constexpr std::size_t size = 1 << 16;
@@ -176,7 +176,7 @@ TEST_P(device_contract, copies_of_one_call_keep_their_place_in_the_stream) {
   }
 }
 
-TEST_P(device_contract, threads_wait_for_events_side_by_side) {
+TEST_P(device_contract, threads_can_wait_for_events_concurrently) {
   constexpr std::size_t waiting = 4;
   const stream free(shared_device());
   const event unhindered(shared_device());
@@ -239,7 +239,7 @@ TEST_P(device_contract, a_stream_that_does_not_wait_runs_before_it) {
   device().synchronize_stream(writer.ref().native_handle());
 }
 
-TEST_P(device_contract, a_wait_is_for_what_the_event_covered_when_it_was_queued) {
+TEST_P(device_contract, a_wait_covers_the_event_as_recorded_at_that_time) {
   const stream first(shared_device());
   const stream second(shared_device());
   const event recorded(shared_device());
@@ -289,7 +289,7 @@ TEST_P(device_contract, destroying_a_stream_lets_its_work_finish) {
   EXPECT_EQ(target.download(), bytes(4096, 9));
 }
 
-TEST_P(device_contract, a_context_wide_event_covers_streams_that_the_backend_never_saw) {
+TEST_P(device_contract, a_context_wide_event_covers_unknown_streams) {
   const auto other_library = GetParam().make();
   const stream foreign(other_library);
   const device_memory source(work(), bytes(1 << 20, 1));
@@ -352,7 +352,7 @@ TEST_P(device_contract, a_pageable_source_may_be_overwritten_when_the_copy_retur
   EXPECT_EQ(target.download(), content);
 }
 
-TEST_P(device_contract, copies_and_fills_of_no_bytes_do_nothing) {
+TEST_P(device_contract, copies_and_fills_of_zero_bytes_do_nothing) {
   const device_memory untouched(work(), bytes(64, 3));
   EXPECT_NO_THROW(device().copy(nullptr, nullptr, 0, copy_kind::host_to_device, handle()));
   EXPECT_NO_THROW(device().copy(nullptr, nullptr, 0, copy_kind::device_to_device, handle()));
@@ -362,7 +362,7 @@ TEST_P(device_contract, copies_and_fills_of_no_bytes_do_nothing) {
   EXPECT_EQ(untouched.download(), bytes(64, 3));
 }
 
-TEST_P(device_contract, fills_touch_their_bytes_and_no_others) {
+TEST_P(device_contract, fills_write_only_their_bytes) {
   for (const std::size_t size : {std::size_t{1}, std::size_t{3}, std::size_t{4095}, std::size_t{100'001}}) {
     const device_memory target(work(), bytes(size + 10, 0x11));
     device().fill(target.data() + 5, 0xfe, size, handle());

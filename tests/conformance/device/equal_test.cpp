@@ -193,7 +193,7 @@ TEST_P(equal_kernels, find_bits_that_differ_at_any_offset) {
   }
 }
 
-TEST_P(equal_kernels, take_an_absent_bitmap_for_ones) {
+TEST_P(equal_kernels, treat_an_absent_bitmap_as_all_valid) {
   std::vector<std::uint8_t> ones(static_cast<std::size_t>(rows) / 8 + 1, 0xff);
   equal_task task;
   task.kind = equal_kind::flat_bits;
@@ -208,7 +208,7 @@ TEST_P(equal_kernels, take_an_absent_bitmap_for_ones) {
   EXPECT_FALSE(same(task));
 }
 
-TEST_P(equal_kernels, go_by_indices_to_other_rows) {
+TEST_P(equal_kernels, follow_indices) {
   std::vector<std::int32_t> left_values(300);
   std::vector<std::int32_t> right_values(300);
   for (int i = 0; i < 300; ++i) {
@@ -244,7 +244,7 @@ TEST_P(equal_kernels, go_by_indices_to_other_rows) {
 }
 
 /// Lists of i % 4 values each; the child of the right side begins with 10 values that no list refers to.
-TEST_P(equal_kernels, say_where_the_values_of_lists_lie_and_expand_those_that_are_scattered) {
+TEST_P(equal_kernels, locate_values_of_lists_and_expand_scattered_ones) {
   constexpr std::int64_t count = 5000;
   std::vector<std::int64_t> left{0};
   std::vector<std::int64_t> right{10};
@@ -326,7 +326,7 @@ TEST_P(equal_kernels, say_where_the_values_of_lists_lie_and_expand_those_that_ar
   EXPECT_FALSE(same_with(count - 1, 2));
 }
 
-TEST_P(equal_kernels, notice_list_views_that_are_scattered_on_one_side_alone) {
+TEST_P(equal_kernels, detect_scattered_list_views_on_one_side) {
   const std::vector<std::int32_t> sizes{2, 3, 1};
   const std::vector<std::int32_t> following{4, 6, 9};
   equal_task task;

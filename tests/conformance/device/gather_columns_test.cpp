@@ -139,7 +139,7 @@ private:
   std::mt19937_64 random_{20'251'122};
 };
 
-TEST_P(gather_columns, puts_the_rows_of_any_number_of_columns_beside_one_another) {
+TEST_P(gather_columns, interleaves_the_values_of_any_number_of_columns) {
   constexpr std::array<std::int64_t, 5> lengths{1, 7, 64, 65, support::rows_to_test(1003, 197)};
   for (const number_kind kind :
        {number_kind::uint8, number_kind::int16, number_kind::float32, number_kind::float64}) {
@@ -153,7 +153,7 @@ TEST_P(gather_columns, puts_the_rows_of_any_number_of_columns_beside_one_another
   }
 }
 
-TEST_P(gather_columns, converts_every_kind_to_every_kind_that_has_its_values) {
+TEST_P(gather_columns, converts_every_kind_to_every_kind_that_can_represent_it) {
   for (int to = 0; to < kinds; ++to) {
     std::vector<number_kind> from;
     for (int i = 0; i < kinds; ++i) {
@@ -168,7 +168,7 @@ TEST_P(gather_columns, converts_every_kind_to_every_kind_that_has_its_values) {
   }
 }
 
-TEST_P(gather_columns, lets_rows_share_a_bit) {
+TEST_P(gather_columns, supports_validity_bits_for_several_rows) {
   for (const std::int64_t rows_a_bit : {2, 5, 64}) {
     for (const int columns : {1, 3, 6}) {
       expect_gathered({640, columns, true, rows_a_bit}, number_kind::int32,
@@ -206,7 +206,7 @@ TEST_P(gather_columns, rounds_to_the_nearest_number_of_a_float) {
   }
 }
 
-TEST_P(gather_columns, refuses_numbers_that_would_lose_something) {
+TEST_P(gather_columns, refuses_lossy_conversions) {
   if (GetParam().name == "sim") {
     GTEST_SKIP() << "the kinds are looked at when the operation runs";
   }

@@ -338,14 +338,14 @@ void join::run() {
   ASSERT_TRUE(std::ranges::equal(seen, raw(counted_)));
 }
 
-TEST_P(join, does_every_kind_of_step_at_once) {
+TEST_P(join, runs_steps_of_all_kinds_in_one_launch) {
   for (const std::int64_t count : {1, 7, 8, 31, 32, 33, 64, 127, 500, 1000, 4099}) {
     add_all(count);
   }
   run();
 }
 
-TEST_P(join, does_steps_of_several_tiles) {
+TEST_P(join, runs_steps_of_several_tiles) {
   for (const std::int64_t count : {16'384, 20'011, 140'003}) {
     add_all(count);
   }

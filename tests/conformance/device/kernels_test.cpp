@@ -137,7 +137,7 @@ TEST_P(kernels, pack_bool_sets_a_bit_where_a_byte_is_not_zero_and_clears_the_pad
   }
 }
 
-TEST_P(kernels, unpack_bool_writes_zero_or_one_for_each_bit_and_nothing_else) {
+TEST_P(kernels, unpack_bool_writes_exactly_zero_or_one_for_each_bit) {
   for (const std::int64_t length : lengths) {
     for (int round = 0; round < rounds; ++round) {
       const bit_source source{random_below(17), round == 0 ? 0 : random_below(300), length};
@@ -200,7 +200,7 @@ TEST_P(kernels, copy_bitmap_masks_the_last_bits_at_every_shift) {
   }
 }
 
-TEST_P(kernels, copy_bitmap_needs_no_place_for_the_null_count) {
+TEST_P(kernels, copy_bitmap_accepts_a_null_pointer_for_the_null_count) {
   for (const std::int64_t length : lengths) {
     const bit_source source{random_below(17), random_below(300), length};
     SCOPED_TRACE(::testing::Message() << source);
@@ -216,7 +216,7 @@ TEST_P(kernels, copy_bitmap_needs_no_place_for_the_null_count) {
   }
 }
 
-TEST_P(kernels, count_nulls_counts_the_zero_bits_of_the_run_alone) {
+TEST_P(kernels, count_nulls_counts_only_zero_bits_of_its_range) {
   const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
   for (const std::int64_t length : lengths) {
     for (int round = 0; round < rounds; ++round) {
@@ -322,7 +322,7 @@ void kernels::expect_filled(std::uint64_t fill) {
   }
 }
 
-TEST_P(kernels, fill_nulls_keeps_valid_values_and_nothing_else) {
+TEST_P(kernels, fill_nulls_keeps_only_valid_values) {
   expect_filled<std::uint8_t>(0x1122334455667788);
   expect_filled<std::uint16_t>(0x1122334455667788);
   expect_filled<std::uint32_t>(0x1122334455667788);
@@ -362,14 +362,14 @@ void kernels::expect_gathered() {
   }
 }
 
-TEST_P(kernels, gather_strided_puts_values_of_any_stride_side_by_side) {
+TEST_P(kernels, gather_strided_makes_values_of_any_stride_contiguous) {
   expect_gathered<std::uint8_t>();
   expect_gathered<std::uint16_t>();
   expect_gathered<std::uint32_t>();
   expect_gathered<std::uint64_t>();
 }
 
-TEST_P(kernels, gather_strided_puts_values_of_any_dimensions_side_by_side) {
+TEST_P(kernels, gather_strided_makes_values_of_any_dimensions_contiguous) {
   const bytes content = random_bits(40'000);
   const device_memory input(work(), content);
   struct shape {

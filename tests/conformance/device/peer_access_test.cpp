@@ -55,7 +55,7 @@ TEST_P(reachable_devices, include_the_device_itself) {
   device().enable_peer_access(*other_library);
 }
 
-TEST_P(peer_access, lets_work_touch_allocations_of_another_device) {
+TEST_P(peer_access, allows_work_on_allocations_of_another_device) {
   const stream owner(second_);
   const device_memory target(owner.ref(), bytes(4096, 1));
   device().enable_peer_access(*second_);
@@ -67,7 +67,7 @@ TEST_P(peer_access, lets_work_touch_allocations_of_another_device) {
   EXPECT_EQ(target.download(), expected);
 }
 
-TEST_P(peer_access, lets_work_touch_the_stream_ordered_pool_of_another_device) {
+TEST_P(peer_access, allows_work_on_the_pool_of_another_device) {
   const stream owner(second_);
   const stream_handle handle = owner.ref().native_handle();
   void* const before = second_->allocate_async(4096, handle);

@@ -77,7 +77,7 @@ std::vector<Offset> rising() {
   return made;
 }
 
-TEST_P(value_checks, find_offsets_that_fall) {
+TEST_P(value_checks, find_decreasing_offsets) {
   const auto check = [](auto width) {
     return [width](const auto* values) {
       return value_check{.kind = check_kind::offsets, .width = width, .values = values, .count = tested_rows};
@@ -125,7 +125,7 @@ TEST_P(value_checks, find_indices_outside_of_the_dictionary) {
   }
 }
 
-TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
+TEST_P(value_checks, ignore_indices_under_nulls) {
   const std::vector<std::uint8_t> indices(static_cast<std::size_t>(tested_rows), 200);
   std::vector<std::uint8_t> validity(3000, 0);
   value_check check{.kind = check_kind::indices,
@@ -144,7 +144,7 @@ TEST_P(value_checks, ask_nothing_of_indices_below_nulls) {
   EXPECT_EQ(run(checks), (std::vector<std::int64_t>{no_bad_row, 9000, no_bad_row}));
 }
 
-TEST_P(value_checks, find_lists_that_leave_their_child) {
+TEST_P(value_checks, find_lists_outside_of_their_child) {
   const std::vector<std::int32_t> sizes(static_cast<std::size_t>(tested_rows), 10);
   const std::int32_t* const there_sizes = there(sizes);
   const auto check = [&](const std::int32_t* offsets) {
@@ -217,7 +217,7 @@ struct view {
   std::int32_t offset;
 };
 
-TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
+TEST_P(value_checks, find_views_out_of_range_or_with_a_wrong_prefix) {
   std::vector<std::uint8_t> bytes(64);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<std::uint8_t>(i);
@@ -243,7 +243,7 @@ TEST_P(value_checks, find_views_that_leave_their_buffer_or_begin_otherwise) {
   EXPECT_EQ(run({check(there(inlined))}), (std::vector<std::int64_t>{no_bad_row}));
 }
 
-TEST_P(value_checks, find_run_ends_that_do_not_rise) {
+TEST_P(value_checks, find_run_ends_that_do_not_increase) {
   const auto check = [](auto width) {
     return [width](const auto* values) {
       return value_check{
@@ -266,7 +266,7 @@ TEST_P(value_checks, find_run_ends_that_do_not_rise) {
   expect_found<std::int64_t>(ends(std::int64_t{}), check(8), worsen);
 }
 
-TEST_P(value_checks, find_texts_that_are_not_utf8) {
+TEST_P(value_checks, find_strings_that_are_not_utf8) {
   const std::string good = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes of every length
   ASSERT_EQ(good.size(), 16U);
   std::vector<std::uint8_t> bytes;
@@ -310,7 +310,7 @@ TEST_P(value_checks, find_texts_that_are_not_utf8) {
   }
 }
 
-TEST_P(value_checks, leave_offsets_that_lead_outside_to_others) {
+TEST_P(value_checks, ignore_offsets_out_of_range_when_checking_utf8) {
   const std::vector<std::uint8_t> text(8, std::uint8_t{0xFF});
   const std::vector<std::int32_t> offsets{-4, 0, 9, 4, 4, 1 << 30};
   EXPECT_EQ(run({{.kind = check_kind::texts,
@@ -322,7 +322,7 @@ TEST_P(value_checks, leave_offsets_that_lead_outside_to_others) {
             (std::vector<std::int64_t>{no_bad_row}));
 }
 
-TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
+TEST_P(value_checks, find_string_views_that_are_not_utf8) {
   std::vector<std::uint8_t> bytes(64, std::uint8_t{'a'});
   bytes[40] = 0xC3; // the first byte of a character of two bytes
   const std::vector<std::int64_t> table{
@@ -346,7 +346,7 @@ TEST_P(value_checks, find_views_of_texts_that_are_not_utf8) {
   }
 }
 
-TEST_P(value_checks, do_nothing_where_there_are_none) {
+TEST_P(value_checks, do_nothing_without_checks) {
   device().kernels().check_values(work().native_handle(), {}, nullptr, nullptr);
 }
 

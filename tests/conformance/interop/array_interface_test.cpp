@@ -70,7 +70,7 @@ private:
   std::optional<stream> foreign_;
 };
 
-TEST_P(array_interface, an_array_is_a_view_that_keeps_its_owner) {
+TEST_P(array_interface, an_import_is_a_view_that_keeps_its_owner_alive) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   for (const auto& [typestr, id] :
        {std::pair{"<i2", type_id::int16}, std::pair{"=u4", type_id::uint32},
@@ -188,7 +188,7 @@ TEST_P(array_interface, an_import_refuses_each_broken_field_by_name) {
   }
 }
 
-TEST_P(array_interface, an_import_refuses_a_mask_that_does_not_fit) {
+TEST_P(array_interface, an_import_refuses_an_incompatible_mask) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{1}; });
   const cuda_array values = array_of(memory);
   cuda_array mask = array_of(memory);
@@ -203,7 +203,7 @@ TEST_P(array_interface, an_import_refuses_a_mask_that_does_not_fit) {
   expect_refused(values, &mask, errc::exchange, "typestr of the mask is '<i2'");
 }
 
-TEST_P(array_interface, dimensions_behind_the_first_are_lists_of_a_fixed_size) {
+TEST_P(array_interface, further_dimensions_become_fixed_size_lists) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   cuda_array cube = array_of(memory, "<i4");
   cube.shape = {10, 3, 2};
@@ -222,7 +222,7 @@ TEST_P(array_interface, dimensions_behind_the_first_are_lists_of_a_fixed_size) {
   EXPECT_EQ(back.child(0).child(0).values().owner(), taken.child(0).child(0).values().owner());
 }
 
-TEST_P(array_interface, strides_of_a_matrix_are_gathered) {
+TEST_P(array_interface, a_strided_matrix_is_copied_to_contiguous_rows) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   cuda_array transposed = array_of(memory);
   transposed.shape = {3, 4};
@@ -241,7 +241,7 @@ TEST_P(array_interface, strides_of_a_matrix_are_gathered) {
   expect_refused(transposed, nullptr, errc::format, "shape[1] is -4");
 }
 
-TEST_P(array_interface, a_mask_of_rows_is_the_validity_of_lists) {
+TEST_P(array_interface, a_mask_of_rows_becomes_the_validity_of_lists) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i % 2); });
   cuda_array matrix = array_of(memory, "<i2");
   matrix.shape = {6, 4};
@@ -253,7 +253,7 @@ TEST_P(array_interface, a_mask_of_rows_is_the_validity_of_lists) {
   EXPECT_EQ(taken.child(0).values().address(), memory.address());
 }
 
-TEST_P(array_interface, fields_of_a_struct_are_a_dimension_where_they_are_equally_spaced) {
+TEST_P(array_interface, equally_spaced_fields_of_a_struct_are_a_dimension) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   const data_type number(type_id::int32);
   const data_type pair = data_type::nested("+s", {{"x", number, true, {}}, {"y", number, true, {}}});
@@ -276,7 +276,7 @@ TEST_P(array_interface, fields_of_a_struct_are_a_dimension_where_they_are_equall
   EXPECT_THROW(static_cast<void>(export_cuda_array(scattered)), error);
 }
 
-TEST_P(array_interface, an_export_shows_the_same_memory) {
+TEST_P(array_interface, an_export_has_the_same_memory) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   for (const type_id id :
        {type_id::int8, type_id::uint16, type_id::int64, type_id::half_float, type_id::float32}) {
@@ -297,7 +297,7 @@ TEST_P(array_interface, an_export_shows_the_same_memory) {
   EXPECT_EQ(export_cuda_array(flags.slice(4, 0)).data, 0U);
 }
 
-TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_export_lives) {
+TEST_P(array_interface, an_exported_array_is_recognised_by_its_address) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   const column source = column::make(ctx(), {data_type(type_id::int32), 100, 0, 0, {{}, memory}, {}});
   std::optional<cuda_array> shown = export_cuda_array(source.slice(10, 40));
@@ -318,7 +318,7 @@ TEST_P(array_interface, an_array_of_ours_is_known_by_its_address_while_its_expor
   EXPECT_TRUE(import_cuda_array(ctx(), part).values().owner()->external()) << "nobody exports it any more";
 }
 
-TEST_P(array_interface, an_array_of_ours_waits_for_the_stream_that_wrote_it_elsewhere) {
+TEST_P(array_interface, a_reimported_array_waits_for_the_stream_that_wrote_it) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0}; });
   const column source = column::make(
       ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(interface_bytes), 0, 0, {{}, memory}, {}});
@@ -377,7 +377,7 @@ TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
   EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](std::uint8_t b) { return b == 2; }));
 }
 
-TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_is_done) {
+TEST_P(array_interface, an_export_keeps_the_memory_until_all_work_has_finished) {
   const buffer sink = filled([](std::size_t) { return std::uint8_t{0}; });
   std::optional<buffer> memory = filled([](std::size_t) { return std::uint8_t{5}; });
   std::optional<cuda_array> shown = export_cuda_array(column::make(

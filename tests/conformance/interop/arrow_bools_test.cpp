@@ -39,7 +39,7 @@ protected:
   }
 };
 
-TEST_P(arrow_bools, leave_as_bits_in_arrays_of_the_host_and_of_the_device) {
+TEST_P(arrow_bools, are_exported_as_bits_in_host_and_device_arrays) {
   owned_array on_host;
   export_column(bytes(), *on_host.out());
   EXPECT_EQ(cells(imported(std::move(on_host))), cells(bits()));
@@ -48,7 +48,7 @@ TEST_P(arrow_bools, leave_as_bits_in_arrays_of_the_host_and_of_the_device) {
   EXPECT_EQ(cells(imported(std::move(on_device))), cells(bits()));
 }
 
-TEST_P(arrow_bools, leave_as_bits_in_batches_and_streams) {
+TEST_P(arrow_bools, are_exported_as_bits_in_batches_and_streams) {
   owned_array one;
   export_batch(rows(), 0, *one.out());
   EXPECT_EQ(one.get().children[0]->n_buffers, 2);
@@ -70,7 +70,7 @@ TEST_P(arrow_bools, leave_as_bits_in_batches_and_streams) {
   EXPECT_EQ(cells(there.rows, 0), cells(bits()));
 }
 
-TEST_P(arrow_bools, of_a_schema_are_bool) {
+TEST_P(arrow_bools, have_the_type_bool_in_exported_schemas) {
   owned_schema described;
   export_field({"x", data_type::byte_bool(), true, {}}, *described.out());
   EXPECT_EQ(std::string_view(described.get().format), "b");
@@ -80,7 +80,7 @@ TEST_P(arrow_bools, of_a_schema_are_bool) {
   EXPECT_EQ(std::string_view(whole.get().children[0]->format), "b");
 }
 
-TEST_P(arrow_bools, of_the_extension_leave_without_a_copy) {
+TEST_P(arrow_bools, of_the_extension_type_are_exported_without_a_copy) {
   const column extension = relabel_bool8(bytes(), data_type::bool8());
   owned_device_array on_device;
   export_device_column(extension, *on_device.out());
@@ -90,7 +90,7 @@ TEST_P(arrow_bools, of_the_extension_leave_without_a_copy) {
   EXPECT_EQ(std::string_view(described.get().format), "c");
 }
 
-TEST_P(arrow_bools, are_packed_behind_the_writer) {
+TEST_P(arrow_bools, are_packed_after_the_pending_writer) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }
@@ -110,7 +110,7 @@ TEST_P(arrow_bools, are_packed_behind_the_writer) {
   EXPECT_EQ(seen[0], std::string(1, '\1'));
 }
 
-TEST_P(arrow_bools, without_rows_leave_as_well) {
+TEST_P(arrow_bools, without_rows_are_exported_too) {
   const column none = bytes().slice(3, 0);
   owned_array on_host;
   export_column(none, *on_host.out());

@@ -75,7 +75,7 @@ TEST_P(arrow_c, round_trips_every_type_at_length) {
   }
 }
 
-TEST_P(arrow_c, sends_the_window_of_a_nested_slice_alone) {
+TEST_P(arrow_c, copies_only_the_rows_of_a_nested_slice) {
   const data_type rows = data_type::nested("+s", {{"n", data_type(type_id::int64), true, {}}});
   for (const char* const format : {"+l", "+L", "+w:4"}) {
     const data_type type = data_type::nested(format, {{"item", rows, true, {}}});
@@ -101,7 +101,7 @@ TEST_P(arrow_c, sends_the_window_of_a_nested_slice_alone) {
   }
 }
 
-TEST_P(arrow_c, round_trips_what_was_imported_from_our_own_export) {
+TEST_P(arrow_c, round_trips_reimported_exports) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const shared_array source = random_array(type, {65, 9, nulls::some, false}, 3);
@@ -111,7 +111,7 @@ TEST_P(arrow_c, round_trips_what_was_imported_from_our_own_export) {
   }
 }
 
-TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
+TEST_P(arrow_c, imports_a_batch_with_the_offset_of_its_struct) {
   schema fields;
   std::vector<shared_array> children;
   for (const data_type& type : carried_types()) {
@@ -132,7 +132,7 @@ TEST_P(arrow_c, carries_a_batch_through_the_window_of_its_struct) {
   }
 }
 
-TEST_P(arrow_c, exports_exact_structs) {
+TEST_P(arrow_c, exports_complete_structs) {
   const data_type numbers(type_id::int32);
   const column absent = imported(random_array(numbers, {8, 0, nulls::absent, true}, 1));
   owned_array one = exported(absent);
@@ -162,7 +162,7 @@ TEST_P(arrow_c, exports_exact_structs) {
   }
 }
 
-TEST_P(arrow_c, carries_rows_without_columns) {
+TEST_P(arrow_c, supports_rows_without_columns) {
   owned_array given = support::to_c_batch({}, 5);
   dictionary_cache dictionaries;
   const table seen = table::make(ctx(), {}, {import_batch(ctx(), {}, given.get(), dictionaries)});
@@ -173,7 +173,7 @@ TEST_P(arrow_c, carries_rows_without_columns) {
   EXPECT_EQ(out.get().n_children, 0);
 }
 
-TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
+TEST_P(arrow_c, exports_null_pointers_only_for_absent_validity) {
   for (const data_type& type : carried_types()) {
     const column empty = imported(random_array(type, {}, 1));
     const owned_array out = exported(empty);
@@ -184,7 +184,7 @@ TEST_P(arrow_c, exports_no_null_pointer_but_for_an_absent_validity) {
   }
 }
 
-TEST_P(arrow_c, leaves_a_struct_its_offset_where_no_consumer_drops_it) {
+TEST_P(arrow_c, keeps_the_offset_of_a_struct_with_fixed_width_children) {
   const data_type numbers(type_id::int32);
   const data_type pair = data_type::nested("+s", {{"a", numbers, true, {}}, {"b", numbers, true, {}}});
   const column cut = imported(random_array(pair, {40, 0, nulls::some}, 9)).slice(5, 20);
@@ -196,7 +196,7 @@ TEST_P(arrow_c, leaves_a_struct_its_offset_where_no_consumer_drops_it) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.get().buffers[0]), cut.validity().address());
 }
 
-TEST_P(arrow_c, believes_who_says_that_no_row_is_null) {
+TEST_P(arrow_c, trusts_a_null_count_of_0) {
   for (const data_type& type : carried_types()) {
     const bool points = type.id() == type_id::dictionary || type.layout() == layout_kind::views ||
                         type.layout() == layout_kind::list_view;

@@ -58,7 +58,7 @@ protected:
   std::shared_ptr<std::atomic<int>> releases_ = std::make_shared<std::atomic<int>>(0);
 };
 
-TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_elsewhere) {
+TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_to_a_device) {
   owned_array first = next_batch();
   const batch seen = take(first);
   const counter_values counted = ctx()->copies().read_counters();
@@ -91,7 +91,7 @@ TEST_P(arrow_c_traffic, a_slice_moves_only_its_window) {
   EXPECT_EQ(seen.length(), 1000);
 }
 
-TEST_P(arrow_c_traffic, always_copies_into_the_budget_and_releases_all_but_what_the_cache_knows) {
+TEST_P(arrow_c_traffic, copy_always_charges_the_budget_and_releases_the_arrays) {
   import_options copied;
   copied.copy = copy_policy::always;
   owned_array given = next_batch();
@@ -107,7 +107,7 @@ TEST_P(arrow_c_traffic, always_copies_into_the_budget_and_releases_all_but_what_
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
 }
 
-TEST_P(arrow_c_traffic, never_copies_or_says_so_and_leaves_the_struct) {
+TEST_P(arrow_c_traffic, copy_never_is_a_view_or_an_error_without_release) {
   import_options in_place;
   in_place.copy = copy_policy::never;
   owned_array given = next_batch();
@@ -147,7 +147,7 @@ TEST_P(arrow_c_traffic, misaligned_buffers_are_copied_never_adopted) {
   EXPECT_EQ(seen.values().address() % alignof(std::int64_t), 0U);
 }
 
-TEST_P(arrow_c_traffic, a_refused_budget_leaves_the_struct_and_takes_nothing) {
+TEST_P(arrow_c_traffic, a_budget_refusal_does_not_consume_the_struct) {
   context_options small;
   small.budget = 1000;
   const auto tight = new_context(small);
@@ -179,7 +179,7 @@ TEST_P(arrow_c_traffic, the_struct_is_released_once_when_the_last_column_goes) {
   EXPECT_EQ(*releases_, 1);
 }
 
-TEST_P(arrow_c_traffic, an_export_hands_out_the_same_memory_on_the_host_and_downloads_once_elsewhere) {
+TEST_P(arrow_c_traffic, an_export_copies_nothing_on_the_host_and_takes_one_download_from_a_device) {
   owned_array given = next_batch();
   const table whole = table::make(ctx(), fields(), {take(given)});
   ctx()->copies().reset_counters();
@@ -246,7 +246,7 @@ TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
   EXPECT_TRUE(alive.expired() || !on_host) << "on the host nothing is pending";
 }
 
-TEST_P(arrow_c_traffic, a_stream_passes_on_a_failure_and_gives_the_batch_when_asked_again) {
+TEST_P(arrow_c_traffic, a_failed_get_next_can_be_repeated) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "an export of host memory asks nothing of the backend";
   }

@@ -98,7 +98,7 @@ TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
   }
 }
 
-TEST_P(arrow_device, carries_slices_of_slices) {
+TEST_P(arrow_device, supports_slices_of_slices) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const shared_array source = random_array(type, {200, 9, nulls::some, false}, 11);
@@ -110,7 +110,7 @@ TEST_P(arrow_device, carries_slices_of_slices) {
   }
 }
 
-TEST_P(arrow_device, carries_tables_as_streams_of_their_batches) {
+TEST_P(arrow_device, exports_tables_as_streams_of_their_batches) {
   schema fields;
   std::vector<batch> batches;
   dictionary_cache dictionaries;
@@ -169,7 +169,7 @@ TEST_P(arrow_device, a_consumer_waits_for_the_last_write) {
   EXPECT_TRUE(holds(sink, 2));
 }
 
-TEST_P(arrow_device, has_no_event_where_nothing_is_pending) {
+TEST_P(arrow_device, has_no_event_without_pending_work) {
   const buffer values = filled(1);
   EXPECT_EQ(on_device(of(values)).get().sync_event, nullptr);
 }
@@ -202,7 +202,7 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   EXPECT_TRUE(holds(sink, 2));
 }
 
-TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consumers_work) {
+TEST_P(arrow_device, memory_is_reused_after_the_release_and_the_consumers_work) {
   const stream foreign(shared_device());
   const buffer sink = filled(0);
   const auto held = close_gate(foreign.ref().native_handle());
@@ -222,7 +222,7 @@ TEST_P(arrow_device, memory_is_given_to_others_after_the_release_and_the_consume
   EXPECT_TRUE(holds(sink, 3));
 }
 
-TEST_P(arrow_device, a_child_lives_on_when_it_was_moved_away) {
+TEST_P(arrow_device, a_moved_child_outlives_its_parent_array) {
   const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
   owned_device_array whole;
   {
@@ -275,7 +275,7 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
   }
 }
 
-TEST_P(arrow_device, refuses_what_was_released) {
+TEST_P(arrow_device, refuses_released_arrays) {
   const column text = imported(random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2));
   owned_device_array given = on_device(text);
   given.get().array.release(&given.get().array); // the rest of the struct stays as it was
@@ -356,7 +356,7 @@ std::vector<bad_value> bad_values() {
   };
 }
 
-TEST_P(arrow_device, refuses_values_that_point_nowhere_and_looks_at_them_on_the_device) {
+TEST_P(arrow_device, refuses_values_out_of_range_by_checks_on_the_device) {
   import_options unchecked;
   unchecked.check = validation::structure;
   for (const bad_value& each : bad_values()) {
@@ -400,7 +400,7 @@ TEST_P(arrow_device, memory_of_another_device_is_refused) {
   }
 }
 
-TEST_P(arrow_device, host_arrays_are_taken_as_such) {
+TEST_P(arrow_device, host_arrays_are_imported_as_host_memory) {
   const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
   owned_device_array given;
   support::to_c(source).move_to(given.get().array);
@@ -410,7 +410,7 @@ TEST_P(arrow_device, host_arrays_are_taken_as_such) {
   EXPECT_TRUE(same_rows(on_host(seen).get(), *source));
 }
 
-TEST_P(arrow_device, rows_that_are_null_as_a_whole_are_counted_where_they_are) {
+TEST_P(arrow_device, null_struct_rows_are_counted_on_their_device) {
   const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int32), true, {}}});
   const column structs = imported(random_array(rows, {40, 3, nulls::some, false}, 2));
   owned_device_array given = on_device(structs.slice(0, 30));
@@ -427,7 +427,7 @@ TEST_P(arrow_device, rows_that_are_null_as_a_whole_are_counted_where_they_are) {
   }
 }
 
-TEST_P(arrow_device, nulls_of_dictionaries_and_of_what_is_inside_of_them_are_counted) {
+TEST_P(arrow_device, nulls_of_dictionaries_and_their_children_are_counted) {
   const data_type words = data_type::nested("+s", {{"w", data_type(type_id::string), true, {}}});
   const data_type coded = data_type::dictionary(data_type(type_id::int32), words);
   const shared_array values = random_array(words, {40, 3, nulls::some, false}, 7);
@@ -447,7 +447,7 @@ TEST_P(arrow_device, nulls_of_dictionaries_and_of_what_is_inside_of_them_are_cou
   }
 }
 
-TEST_P(arrow_device, arrays_without_rows_point_to_memory_of_the_device_all_the_same) {
+TEST_P(arrow_device, arrays_without_rows_have_device_pointers) {
   const auto expect_pointers = [&](const ArrowArray& seen) {
     for (std::int64_t i = 1; i < seen.n_buffers; ++i) {
       ASSERT_NE(seen.buffers[i], nullptr) << "buffer " << i;

@@ -67,7 +67,7 @@ protected:
   }
 };
 
-TEST_P(arrow_symbols, leave_for_the_host_as_a_dictionary_of_the_names_that_rows_have) {
+TEST_P(arrow_symbols, are_exported_to_the_host_as_a_dictionary_of_the_used_names) {
   process_symbols()->intern("in no row");
   const column source = symbols_of({"first", "b", "a", "b", "", "a"}).slice(1, 5);
   owned_schema type;
@@ -82,7 +82,7 @@ TEST_P(arrow_symbols, leave_for_the_host_as_a_dictionary_of_the_names_that_rows_
   EXPECT_EQ(cells(*seen.dictionary()), (std::vector<cell>{"b", "a", ""}));
 }
 
-TEST_P(arrow_symbols, leave_for_the_host_with_their_nulls_and_from_anywhere) {
+TEST_P(arrow_symbols, are_exported_to_the_host_with_nulls_and_offsets) {
   const auto dictionary =
       support::random_array(data_type(type_id::string), {30, 0, support::nulls::absent}, 7);
   const column source = imported(
@@ -98,7 +98,7 @@ TEST_P(arrow_symbols, leave_for_the_host_with_their_nulls_and_from_anywhere) {
   }
 }
 
-TEST_P(arrow_symbols, of_a_stream_have_dictionaries_that_begin_with_the_one_before) {
+TEST_P(arrow_symbols, of_a_stream_have_growing_dictionaries) {
   const table source = rows({symbols_of({"a", "b"}), symbols_of({"b", "a"}), symbols_of({"c", "a"})});
   arrow_owned<ArrowArrayStream> out;
   export_stream(source, *out.out());
@@ -140,7 +140,7 @@ entries entries_of(const char* encoded) {
   return found;
 }
 
-TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_metadata_of_xlog) {
+TEST_P(arrow_symbols, are_exported_to_devices_as_integers_with_the_metadata_of_xlog) {
   const column source = symbols_of({"a", "b", "a"}).slice(1, 2);
   owned_schema type;
   export_field(described(), *type.out(), symbol_form::numbers);
@@ -161,7 +161,7 @@ TEST_P(arrow_symbols, leave_for_devices_as_numbers_without_a_copy_under_the_meta
   EXPECT_EQ(names_of(seen), (std::vector<cell>{"b", "a"}));
 }
 
-TEST_P(arrow_symbols, come_back_from_streams_of_both_forms) {
+TEST_P(arrow_symbols, are_imported_from_streams_of_both_forms) {
   const table source = rows({symbols_of({"a", "b", "a"}), symbols_of({"c"}), symbols_of({"c", "a"})});
   arrow_owned<ArrowArrayStream> on_host;
   export_stream(source, *on_host.out());
@@ -179,7 +179,7 @@ TEST_P(arrow_symbols, come_back_from_streams_of_both_forms) {
   }
 }
 
-TEST_P(arrow_symbols, come_from_dictionaries_of_others_that_the_metadata_calls_so) {
+TEST_P(arrow_symbols, are_imported_from_dictionaries_marked_by_metadata) {
   const std::vector<entries> called{{{"xlog.symbol", "true"}},
                                     {{"xlog.symbol_encoding", "u32"}, {"k", "v"}, {"xlog.symbol", "true"}}};
   for (const entries& metadata : called) {
@@ -195,7 +195,7 @@ TEST_P(arrow_symbols, come_from_dictionaries_of_others_that_the_metadata_calls_s
   }
 }
 
-TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
+TEST_P(arrow_symbols, are_not_imported_without_the_metadata) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
   const std::vector<entries> not_called{
       {}, {{"xlog.symbol", "false"}}, {{"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u64"}}};
@@ -215,7 +215,7 @@ TEST_P(arrow_symbols, do_not_come_from_what_nobody_calls_so) {
   }
 }
 
-TEST_P(arrow_symbols, of_a_table_that_is_not_here_stay_numbers_with_their_metadata) {
+TEST_P(arrow_symbols, of_a_table_of_another_process_stay_integers) {
   for (const char* const identity : {"somewhere-1-0-0", ""}) {
     support::foreign_schema type("I", "x");
     const entries metadata{
@@ -230,7 +230,7 @@ TEST_P(arrow_symbols, of_a_table_that_is_not_here_stay_numbers_with_their_metada
   }
 }
 
-TEST_P(arrow_symbols, of_no_table_stay_numbers_with_their_metadata_and_leave_as_they_came) {
+TEST_P(arrow_symbols, of_no_table_round_trip_as_integers) {
   const std::vector<entries> of_xlog{{{"xlog.symbol", "true"}},
                                      {{"k", "v"}, {"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}}};
   process_symbols()->intern("a name of something else");
@@ -262,14 +262,14 @@ TEST_P(arrow_symbols, of_no_table_stay_numbers_with_their_metadata_and_leave_as_
   EXPECT_EQ(as_symbols(plain, nullptr).type, symbol_type()) << "nothing says that they are another's";
 }
 
-TEST_P(arrow_symbols, of_another_table_of_the_process_stay_with_it) {
+TEST_P(arrow_symbols, of_another_table_of_the_process_keep_their_table) {
   const auto table = symbol_table::make();
   owned_schema type;
   export_field(described(table), *type.out(), symbol_form::numbers);
   EXPECT_EQ(import_field(type.get()).type, symbol_type(table));
 }
 
-TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_row) {
+TEST_P(arrow_symbols, unknown_to_the_table_are_refused_with_column_and_row) {
   const std::uint64_t size = process_symbols()->size();
   const table source = rows({unchecked({static_cast<symbol>(size + 7)})});
   owned_array out;
@@ -286,7 +286,7 @@ TEST_P(arrow_symbols, that_the_table_does_not_have_are_refused_with_column_and_r
   EXPECT_NE(numbers.get().array.release, nullptr) << "still the caller's";
 }
 
-TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
+TEST_P(arrow_symbols, in_host_memory_are_looked_up_without_a_download) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
   owned_array given = support::to_c(source);
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
@@ -294,7 +294,7 @@ TEST_P(arrow_symbols, of_memory_of_the_host_are_looked_up_without_a_download) {
   EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), symbol_type());
 }
 
-TEST_P(arrow_symbols, are_no_view_of_a_dictionary) {
+TEST_P(arrow_symbols, can_not_be_views_of_a_dictionary) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
   owned_array given = support::to_c(source);
   import_options options;
@@ -318,7 +318,7 @@ TEST_P(arrow_symbols, whose_names_are_not_utf8_leave_the_source_with_the_caller)
   EXPECT_FALSE(given.empty());
 }
 
-TEST_P(arrow_symbols, inside_of_another_type_stay_what_they_are_stored_as) {
+TEST_P(arrow_symbols, nested_in_another_type_stay_integers) {
   support::foreign_schema list("+l", "x");
   support::foreign_schema& item = list.add_nested("I", "item");
   item.set_metadata({{"xlog.symbol", "true"}});

@@ -72,7 +72,7 @@ private:
   std::shared_ptr<context> taker_;
 };
 
-TEST_P(copied_arrays, of_every_type_are_memory_of_the_context_alone) {
+TEST_P(copied_arrays, of_every_type_are_in_memory_of_the_context) {
   for (const data_type& type : carried_types()) {
     for (const array_shape& shape :
          {array_shape{65, 9, nulls::some, false}, array_shape{0, 3, nulls::none, true},
@@ -118,7 +118,7 @@ TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
   EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 1; }));
 }
 
-TEST_P(copied_arrays, take_the_window_of_their_rows) {
+TEST_P(copied_arrays, copy_only_their_rows) {
   const data_type type(type_id::int64);
   const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
   ArrowDeviceArray given = passed_on(exported(ours), 5'000, 100);
@@ -128,7 +128,7 @@ TEST_P(copied_arrays, take_the_window_of_their_rows) {
   EXPECT_EQ(seen.length(), 100);
 }
 
-TEST_P(copied_arrays, that_have_no_room_stay_with_the_caller) {
+TEST_P(copied_arrays, beyond_the_budget_are_not_consumed) {
   const data_type type(type_id::int64);
   const column ours = made(random_array(type, {100'000, 0, nulls::some, false}, 5));
   taker()->set_budget(1'000);
@@ -140,7 +140,7 @@ TEST_P(copied_arrays, that_have_no_room_stay_with_the_caller) {
   given.array.release(&given.array);
 }
 
-TEST_P(copied_arrays, of_one_dictionary_share_a_copy_of_it) {
+TEST_P(copied_arrays, with_a_common_dictionary_share_its_copy) {
   const data_type type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const column ours = made(random_array(type, {100, 0, nulls::some, false}, 5));
   const table both = table::make(ctx(), {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
@@ -197,7 +197,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
 }
 
 /// A dictionary that is copied must not refer to foreign memory.
-TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_them) {
+TEST_P(copied_arrays, copy_dictionaries_that_contain_any_foreign_memory) {
   const auto stranger = [&](const shared_array& source) { // memory of `ctx()` for the taker
     ArrowDeviceArray given = passed_on(exported(made(source)), 0, source->length);
     return import_device_column(taker(), {"x", source->type, true, {}}, given);
@@ -227,7 +227,7 @@ TEST_P(copied_arrays, have_dictionaries_of_their_own_whatever_is_of_others_in_th
   }
 }
 
-TEST_P(copied_arrays, are_made_by_columns_without_a_wait) {
+TEST_P(copied_arrays, are_copied_without_waiting_on_the_host) {
   const column ours = made(random_array(data_type(type_id::string), {1'000, 3, nulls::some, false}, 5));
   ctx()->copies().reset_counters();
   const std::vector<column> seen = copy_columns(ctx(), std::span(&ours, 1), "copy");

@@ -84,7 +84,7 @@ protected:
   std::deque<lent_matrix> matrices_;
 };
 
-TEST_P(dlpack_matrix_import, a_tensor_of_dense_rows_is_a_column_of_lists_without_a_copy) {
+TEST_P(dlpack_matrix_import, a_tensor_of_contiguous_rows_is_a_column_of_lists_without_a_copy) {
   for (const extents& strides : {extents{}, extents{12, 4, 1}}) {
     lent_matrix& lent = lend(5, {2, 3, 4}, strides);
     const column taken = import_dlpack(ctx(), lent.get(), ordered(copy_policy::never));
@@ -107,7 +107,7 @@ TEST_P(dlpack_matrix_import, a_round_trip_keeps_shape_and_pointer) {
   EXPECT_EQ(back.child(0).values().address(), source.children().front().values().address() + 12);
 }
 
-TEST_P(dlpack_matrix_import, a_tensor_of_any_strides_is_gathered_row_by_row) {
+TEST_P(dlpack_matrix_import, a_tensor_of_any_strides_is_copied_to_contiguous_rows) {
   struct strided {
     std::int64_t first;
     extents shape;
@@ -129,7 +129,7 @@ TEST_P(dlpack_matrix_import, a_tensor_of_any_strides_is_gathered_row_by_row) {
   }
 }
 
-TEST_P(dlpack_matrix_import, no_values_keep_their_shape) {
+TEST_P(dlpack_matrix_import, an_empty_tensor_keeps_its_shape) {
   for (const extents& shape : {extents{0, 3}, extents{2, 0}, extents{0, 0, 4}}) {
     const column taken = import_dlpack(ctx(), lend(0, shape).get(), ordered());
     EXPECT_EQ(taken.length(), shape.front());
@@ -138,7 +138,7 @@ TEST_P(dlpack_matrix_import, no_values_keep_their_shape) {
   }
 }
 
-TEST_P(dlpack_matrix_import, columns_that_lie_side_by_side_become_a_table_without_a_copy) {
+TEST_P(dlpack_matrix_import, contiguous_columns_become_a_table_without_a_copy) {
   for (const std::int64_t spacing : {4, 9, -5, 0}) {
     const std::int64_t first = spacing < 0 ? 60 : 3;
     lent_matrix& lent = lend(first, {4, 3}, {1, spacing});
@@ -156,7 +156,7 @@ TEST_P(dlpack_matrix_import, columns_that_lie_side_by_side_become_a_table_withou
   EXPECT_EQ(ctx()->copies().read_counters().imports, 4U);
 }
 
-TEST_P(dlpack_matrix_import, columns_of_dense_rows_are_gathered_by_one_kernel_and_equally_spaced) {
+TEST_P(dlpack_matrix_import, a_row_major_tensor_is_transposed_by_one_kernel) {
   for (const extents& strides : {extents{}, extents{3, 1}}) {
     lent_matrix& lent = lend(0, {4, 3}, strides);
     expect_refused(lent, ordered(copy_policy::never), errc::exchange, "a copy was forbidden");
@@ -167,7 +167,7 @@ TEST_P(dlpack_matrix_import, columns_of_dense_rows_are_gathered_by_one_kernel_an
   }
 }
 
-TEST_P(dlpack_matrix_import, one_row_one_column_and_none_are_tables) {
+TEST_P(dlpack_matrix_import, tensors_with_one_or_no_row_or_column_are_tables) {
   EXPECT_EQ(shown(import_dlpack_columns(ctx(), lend(7, {1, 3}, {99, 2}).get(), ordered(copy_policy::never))),
             (std::vector<std::int32_t>{7, 9, 11}));
   EXPECT_EQ(shown(import_dlpack_columns(ctx(), lend(7, {3, 1}, {1, 99}).get(), ordered(copy_policy::never))),
@@ -182,7 +182,7 @@ TEST_P(dlpack_matrix_import, one_row_one_column_and_none_are_tables) {
   EXPECT_EQ(none.rows(), 5);
 }
 
-TEST_P(dlpack_matrix_import, a_copy_is_the_contexts_own) {
+TEST_P(dlpack_matrix_import, a_copy_is_memory_of_the_context) {
   lent_matrix& lent = lend(0, {4, 3}, {1, 9});
   const table taken = import_dlpack_columns(ctx(), lent.get(), ordered(copy_policy::always));
   EXPECT_FALSE(taken.pieces(0).front().values().owner()->external());
@@ -224,7 +224,7 @@ TEST_P(dlpack_matrix_import, a_schema_names_the_columns_and_may_reinterpret_inte
   expect_refused(lend(0, {3, 3}), how, errc::type_mismatch, "3 columns and the schema 2 fields");
 }
 
-TEST_P(dlpack_matrix_import, shapes_that_are_no_table_or_overflow_are_refused) {
+TEST_P(dlpack_matrix_import, shapes_that_are_not_tables_or_overflow_are_refused) {
   expect_refused(lend(0, {3}), ordered(), errc::exchange, "ndim is 1 and a table of columns has two");
   expect_refused(lend(0, {3, 2, 1}), ordered(), errc::exchange, "ndim is 3");
   expect_refused(lend(0, {3, -2}), ordered(), errc::format, "shape[1] is -2");

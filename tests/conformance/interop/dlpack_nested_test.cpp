@@ -27,7 +27,7 @@ protected:
   }
 };
 
-TEST_P(dlpack_nested, a_fixed_size_list_has_a_dimension_more_and_the_same_memory) {
+TEST_P(dlpack_nested, a_fixed_size_list_adds_a_dimension_without_a_copy) {
   const column values = numbers(type_id::int32, counting<std::int32_t>(30));
   const column source = lists(3, values).slice(2, 7);
   const versioned_tensor tensor(export_dlpack_versioned(source, here(copy_policy::never)));
@@ -41,7 +41,7 @@ TEST_P(dlpack_nested, a_fixed_size_list_has_a_dimension_more_and_the_same_memory
   EXPECT_EQ(ctx()->copies().read_counters().exports, 2U);
 }
 
-TEST_P(dlpack_nested, lists_of_lists_have_as_many_dimensions) {
+TEST_P(dlpack_nested, nested_lists_add_several_dimensions) {
   const column source = lists(2, lists(3, numbers(type_id::float64, counting<double>(60)))).slice(1, 4);
   const versioned_tensor tensor(export_dlpack_versioned(source, here(copy_policy::never)));
   EXPECT_EQ(shape_of(tensor->dl_tensor), (extents{4, 2, 3}));
@@ -52,7 +52,7 @@ TEST_P(dlpack_nested, lists_of_lists_have_as_many_dimensions) {
   EXPECT_EQ(seen<double>(copy->dl_tensor), counting<double>(24, 6));
 }
 
-TEST_P(dlpack_nested, no_rows_keep_their_shape) {
+TEST_P(dlpack_nested, an_empty_column_keeps_its_shape) {
   const column source = lists(3, numbers(type_id::int8, counting<std::int8_t>(9))).slice(1, 0);
   const versioned_tensor tensor(export_dlpack_versioned(source, here()));
   EXPECT_EQ(shape_of(tensor->dl_tensor), (extents{0, 3}));
@@ -68,7 +68,7 @@ TEST_P(dlpack_nested, a_fixed_shape_tensor_has_the_shape_of_its_metadata) {
   EXPECT_EQ(seen<std::int16_t>(tensor->dl_tensor), counting<std::int16_t>(24, 12));
 }
 
-TEST_P(dlpack_nested, a_permutation_gives_the_dimensions_of_the_tensor) {
+TEST_P(dlpack_nested, a_permutation_orders_the_dimensions_of_the_tensor) {
   const column child = numbers(type_id::int16, counting<std::int16_t>(24));
   const column source = tensors(child, 24, R"({"permutation":[2,0,1],"shape":[2,3,4]})");
   for (const copy_policy copy : {copy_policy::never, copy_policy::always}) {
@@ -87,7 +87,7 @@ TEST_P(dlpack_nested, a_permutation_gives_the_dimensions_of_the_tensor) {
   }
 }
 
-TEST_P(dlpack_nested, metadata_that_is_no_shape_is_refused) {
+TEST_P(dlpack_nested, metadata_with_an_invalid_shape_is_refused) {
   const column child = numbers(type_id::int8, counting<std::int8_t>(12));
   for (const char* const text :
        {"", "{}", "[2,6]", R"({"shape":[2,5]})", R"({"shape":[2,-6]})",
@@ -109,7 +109,7 @@ TEST_P(dlpack_nested, a_struct_of_equally_spaced_fields_is_a_tensor_without_a_co
   EXPECT_EQ(seen<float>(tensor->dl_tensor), (std::vector<float>{1, 9, 17, 2, 10, 18, 3, 11, 19}));
 }
 
-TEST_P(dlpack_nested, a_struct_of_fields_elsewhere_is_gathered_once) {
+TEST_P(dlpack_nested, a_struct_of_scattered_fields_is_copied_once) {
   const column source = structs({numbers(type_id::int64, counting<std::int64_t>(9)),
                                  numbers(type_id::int64, counting<std::int64_t>(9, 100))})
                             .slice(2, 3);
@@ -129,7 +129,7 @@ TEST_P(dlpack_nested, a_struct_inside_of_a_list_is_the_last_dimension) {
             (std::vector<std::uint8_t>{0, 50, 1, 51, 2, 52, 3, 53, 4, 54, 5, 55, 6, 56, 7, 57}));
 }
 
-TEST_P(dlpack_nested, types_that_are_no_rectangle_name_themselves) {
+TEST_P(dlpack_nested, types_without_fixed_shape_are_refused_by_name) {
   const column whole = numbers(type_id::int32, counting<std::int32_t>(4));
   expect_refused(structs({whole, numbers(type_id::float32, counting<float>(4))}), here(), errc::exchange,
                  "'f0' and 'f1' are of different types");
@@ -139,7 +139,7 @@ TEST_P(dlpack_nested, types_that_are_no_rectangle_name_themselves) {
   expect_refused(lists(2, text), here(), errc::exchange, "has no tensor type: it has values of type string");
 }
 
-TEST_P(dlpack_nested, nulls_of_rows_are_refused_filled_or_left) {
+TEST_P(dlpack_nested, nulls_of_rows_are_refused_filled_or_masked) {
   const column source =
       lists(3, numbers(type_id::float32, counting<float>(24)), one_of_four()).slice(3, 4); // rows 3 to 6
   expect_refused(source, here(), errc::exchange, "1 of 4 values of a fixed_size_list");
@@ -190,7 +190,7 @@ TEST_P(dlpack_nested, nulls_inside_of_rows_are_refused_in_every_mode) {
   EXPECT_EQ(seen<std::int32_t>(part->dl_tensor), (std::vector<std::int32_t>{2, 3})) << "rows without a null";
 }
 
-TEST_P(dlpack_nested, what_lies_under_a_null_row_is_no_null_value) {
+TEST_P(dlpack_nested, nulls_inside_of_null_rows_are_ignored) {
   const buffer inner =
       filled(std::vector<std::uint8_t>{0b1111'0011, 0b1111'1111}); // values 2 and 3 are null: row 1
   const column source = lists(2, numbers(type_id::int32, counting<std::int32_t>(12), inner), one_of_four());
@@ -225,7 +225,7 @@ TEST_P(dlpack_nested, bits_inside_of_lists_become_bytes) {
             (std::vector<std::uint8_t>{0, 1, 1, 1, 1, 1, 0, 1, 1, 0, 0, 1}));
 }
 
-TEST_P(dlpack_nested, times_and_codes_are_asked_for_at_any_depth) {
+TEST_P(dlpack_nested, times_are_reinterpreted_on_request_at_any_depth) {
   const column days = column::make(
       ctx(), {data_type(type_id::date32), 4, 0, 0, {{}, filled(counting<std::int32_t>(4))}, {}, {}});
   expect_refused(lists(2, days), here(), errc::exchange, "reinterpret=True");
@@ -247,7 +247,7 @@ TEST_P(dlpack_nested, a_tensor_for_the_host_is_one_download_or_the_memory_itself
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 2U);
 }
 
-TEST_P(dlpack_nested, what_is_copied_is_charged_until_the_tensor_is_given_back) {
+TEST_P(dlpack_nested, a_copy_is_charged_until_the_deleter_is_called) {
   const std::uint64_t before = ctx()->reports().statistics().budget.current;
   {
     const column source = structs({numbers(type_id::int64, counting<std::int64_t>(100)),

@@ -87,7 +87,7 @@ protected:
   }
 };
 
-TEST_P(dlpack_nulls, a_value_stands_for_nulls_of_every_width) {
+TEST_P(dlpack_nulls, nulls_of_every_width_can_be_filled) {
   expect_filled<std::int8_t>(type_id::int8, std::int64_t{-128}, -128);
   expect_filled<std::uint8_t>(type_id::uint8, std::uint64_t{255}, 255);
   expect_filled<std::int16_t>(type_id::int16, std::int64_t{-2}, -2);
@@ -98,7 +98,7 @@ TEST_P(dlpack_nulls, a_value_stands_for_nulls_of_every_width) {
   expect_filled<double>(type_id::float64, std::int64_t{-7}, -7.0);
 }
 
-TEST_P(dlpack_nulls, nan_stands_for_nulls_of_floats_alone) {
+TEST_P(dlpack_nulls, nan_fills_only_nulls_of_floats) {
   const versioned tensor(
       export_dlpack_versioned(numbers<float>(data_type(type_id::float32)), ordered(tensor_nulls::nan)));
   const auto values = seen<float>(tensor->dl_tensor);
@@ -114,7 +114,7 @@ TEST_P(dlpack_nulls, nan_stands_for_nulls_of_floats_alone) {
   }
 }
 
-TEST_P(dlpack_nulls, a_stand_in_copies_only_where_there_are_nulls) {
+TEST_P(dlpack_nulls, filling_copies_only_columns_with_nulls) {
   const column whole = numbers<std::int32_t>(data_type(type_id::int32));
   dlpack_export in_place = ordered(tensor_nulls::fill);
   in_place.copy = copy_policy::never;
@@ -125,7 +125,7 @@ TEST_P(dlpack_nulls, a_stand_in_copies_only_where_there_are_nulls) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view->dl_tensor.data), whole.values().address() + 8);
 }
 
-TEST_P(dlpack_nulls, a_mask_beside_the_values_says_which_rows_are_valid) {
+TEST_P(dlpack_nulls, a_mask_tensor_has_the_valid_rows) {
   const column source = numbers<std::int16_t>(data_type(type_id::int16)).slice(5, 100);
   dlpack_export in_place = ordered(tensor_nulls::masked);
   in_place.copy = copy_policy::never;
@@ -140,7 +140,7 @@ TEST_P(dlpack_nulls, a_mask_beside_the_values_says_which_rows_are_valid) {
   }
 }
 
-TEST_P(dlpack_nulls, a_column_without_a_validity_has_a_mask_all_the_same) {
+TEST_P(dlpack_nulls, a_column_without_validity_has_a_mask_too) {
   const column full = is_valid(numbers<std::int16_t>(data_type(type_id::int16), false).slice(3, 70));
   EXPECT_EQ(full.type(), data_type::byte_bool());
   EXPECT_EQ(read(full.values()), std::vector<std::uint8_t>(70, 1));
@@ -180,7 +180,7 @@ TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   EXPECT_EQ(down.bytes, ctx()->on_host() ? 0U : sizeof(std::int32_t) * rows);
 }
 
-TEST_P(dlpack_nulls, temporal_types_are_their_integers_when_asked) {
+TEST_P(dlpack_nulls, temporal_types_are_exported_as_integers_on_request) {
   for (const auto& [format, bits] : {std::pair{"tdD", 32}, std::pair{"tdm", 64}, std::pair{"tts", 32},
                                      std::pair{"ttu", 64}, std::pair{"tsn:UTC", 64}, std::pair{"tDm", 64}}) {
     SCOPED_TRACE(format);
@@ -208,7 +208,7 @@ TEST_P(dlpack_nulls, integers_of_a_timestamp_may_have_nulls_filled) {
   EXPECT_EQ(seen<std::int64_t>(tensor->dl_tensor), (std::vector<std::int64_t>{0, -1, 2}));
 }
 
-TEST_P(dlpack_nulls, dictionaries_are_their_indices_when_asked) {
+TEST_P(dlpack_nulls, dictionaries_are_exported_as_indices_on_request) {
   const data_type type = data_type::dictionary(data_type(type_id::uint16), data_type(type_id::int64));
   const column indices = numbers<std::uint16_t>(data_type(type_id::uint16), false);
   const column source = column::make(

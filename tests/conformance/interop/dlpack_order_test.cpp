@@ -132,7 +132,7 @@ private:
   buffer sink_;
 };
 
-TEST_P(dlpack_order, the_named_stream_waits_for_our_last_write) {
+TEST_P(dlpack_order, the_named_stream_waits_for_the_last_write) {
   expect_consumer_waits(number(foreign()), foreign().native_handle());
 }
 
@@ -151,7 +151,7 @@ TEST_P(dlpack_order, the_stream_that_wrote_last_needs_no_wait) {
   expect_consumer_waits(number(ours()), ours().native_handle());
 }
 
-TEST_P(dlpack_order, stream_minus_1_asks_for_no_order_and_gets_none) {
+TEST_P(dlpack_order, stream_minus_1_is_not_synchronised) {
   const buffer values = filled(1);
   const auto held = close_gate(ours().native_handle());
   if (!held) {
@@ -166,7 +166,7 @@ TEST_P(dlpack_order, stream_minus_1_asks_for_no_order_and_gets_none) {
   EXPECT_TRUE(holds(sink(), 1)) << "the read of the twin tests would have passed without a wait";
 }
 
-TEST_P(dlpack_order, a_copy_without_order_is_finished_at_hand_over) {
+TEST_P(dlpack_order, a_copy_for_stream_minus_1_is_finished_at_hand_over) {
   const buffer values = filled(3);
   const versioned tensor(
       export_dlpack_versioned(of(values), {unordered(), std::nullopt, copy_policy::always}));
@@ -175,7 +175,7 @@ TEST_P(dlpack_order, a_copy_without_order_is_finished_at_hand_over) {
   EXPECT_TRUE(holds(sink(), 3));
 }
 
-TEST_P(dlpack_order, a_copy_is_ordered_behind_the_write_and_before_the_consumer) {
+TEST_P(dlpack_order, a_copy_is_ordered_after_the_write_and_before_the_consumer) {
   const buffer values = filled(1);
   fill(values, 4, ours());
   const versioned tensor(
@@ -204,15 +204,15 @@ void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy cop
   EXPECT_TRUE(holds(sink(), 5));
 }
 
-TEST_P(dlpack_order, memory_released_under_a_foreign_reader_is_not_given_to_others) {
+TEST_P(dlpack_order, memory_released_during_a_foreign_read_is_not_reused) {
   expect_released_memory_is_not_given_to_others(copy_policy::never);
 }
 
-TEST_P(dlpack_order, a_copy_released_under_a_foreign_reader_is_not_given_to_others) {
+TEST_P(dlpack_order, a_copy_released_during_a_foreign_read_is_not_reused) {
   expect_released_memory_is_not_given_to_others(copy_policy::always);
 }
 
-TEST_P(dlpack_order, a_write_of_ours_waits_for_an_outstanding_consumer) {
+TEST_P(dlpack_order, a_write_waits_for_an_outstanding_consumer) {
   const buffer values = filled(6);
   const versioned tensor(
       export_dlpack_versioned(of(values), {number(foreign()), std::nullopt, copy_policy::never}));
@@ -252,7 +252,7 @@ TEST_P(dlpack_order, the_gather_of_a_strided_import_waits_for_the_producer) {
   EXPECT_EQ(lent.deleted(), 1);
 }
 
-TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_consumer) {
+TEST_P(dlpack_order, filled_nulls_are_ordered_after_the_write_and_before_the_consumer) {
   const buffer values = filled(1);
   const buffer validity = make(bitmap_bytes(tensor_bytes));
   fill(validity, 0x00, ctx()->work_stream());
@@ -283,7 +283,7 @@ TEST_P(dlpack_order, filled_nulls_are_ordered_behind_the_write_and_before_the_co
   }
 }
 
-TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_finished) {
+TEST_P(dlpack_order, an_unused_view_is_released_without_waiting) {
   const buffer memory = filled(1);
   const auto held = close_gate(foreign().native_handle());
   if (!held) {
@@ -297,9 +297,9 @@ TEST_P(dlpack_order, a_view_that_nobody_used_goes_back_before_its_producer_has_f
   device().synchronize_stream(foreign().native_handle()); // as the owner does before it frees it
 }
 
-TEST_P(dlpack_order, a_view_that_was_used_goes_back_after_our_work) { expect_back_after_our_work(foreign()); }
+TEST_P(dlpack_order, a_used_view_is_released_after_the_work_on_it) { expect_back_after_our_work(foreign()); }
 
-TEST_P(dlpack_order, a_view_that_was_used_on_the_stream_that_lent_it_goes_back_after_our_work) {
+TEST_P(dlpack_order, a_view_used_on_the_producers_stream_is_released_after_the_work_on_it) {
   expect_back_after_our_work(ours()); // our work is in the epoch that was open when the memory was lent
 }
 
@@ -323,7 +323,7 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   EXPECT_TRUE(holds(sink(), 1));
 }
 
-TEST_P(dlpack_order, no_stream_is_not_the_per_thread_default_stream) {
+TEST_P(dlpack_order, a_missing_stream_is_not_the_per_thread_default_stream) {
   auto* const simulated = dynamic_cast<sim::device*>(&device());
   if (simulated == nullptr) {
     GTEST_SKIP() << "needs a stream that waits for the legacy default stream and for no other";

@@ -47,7 +47,7 @@ TEST_P(dlpack_table, equally_spaced_columns_of_one_allocation_are_a_tensor_witho
   expect_refused(source, how, errc::exchange, "not equally spaced in one allocation in the requested order");
 }
 
-TEST_P(dlpack_table, columns_in_any_other_place_are_gathered) {
+TEST_P(dlpack_table, columns_elsewhere_are_copied) {
   const std::vector<column> even = spaced<std::int32_t>(type_id::int32, 3, 4, 4);
   const column apart = numbers(type_id::int32, counting<std::int32_t>(4, 50));
   const std::vector<std::vector<column>> elsewhere{{even[0], even[2], even[1]},
@@ -65,7 +65,7 @@ TEST_P(dlpack_table, columns_in_any_other_place_are_gathered) {
             (std::vector<std::int32_t>{0, 4, 50, 1, 5, 51, 2, 6, 52, 3, 7, 53}));
 }
 
-TEST_P(dlpack_table, a_single_column_or_row_is_in_every_order) {
+TEST_P(dlpack_table, a_single_column_or_row_has_both_memory_orders) {
   dlpack_export how = here(copy_policy::never);
   for (const tensor_order order : {tensor_order::any, tensor_order::row, tensor_order::column}) {
     how.order = order;
@@ -84,7 +84,7 @@ TEST_P(dlpack_table, a_single_column_or_row_is_in_every_order) {
   }
 }
 
-TEST_P(dlpack_table, batches_become_rows_of_one_tensor_in_either_order) {
+TEST_P(dlpack_table, batches_become_rows_of_one_tensor_in_either_memory_order) {
   const table source =
       rows_of({{counted<double>(type_id::float64, 3, 0), counted<double>(type_id::float64, 3, 10)},
                {counted<double>(type_id::float64, 0, 0), counted<double>(type_id::float64, 0, 0)},
@@ -132,7 +132,7 @@ TEST_P(dlpack_table, columns_of_several_types_need_a_type) {
             (std::vector<std::int16_t>{250, 0, 251, 1, 252, 1, 253, 0}));
 }
 
-TEST_P(dlpack_table, a_column_may_have_another_type_too) {
+TEST_P(dlpack_table, the_type_of_a_column_can_be_converted) {
   dlpack_export how = here();
   how.type = data_type(type_id::float64);
   const versioned_tensor tensor(export_dlpack_versioned(counted<std::int32_t>(type_id::int32, 5, -2), how));
@@ -178,13 +178,13 @@ TEST_P(dlpack_table, a_tensor_for_the_host_is_one_download) {
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 1U);
 }
 
-TEST_P(dlpack_table, tables_that_are_no_numbers_are_refused) {
+TEST_P(dlpack_table, tables_without_numbers_are_refused) {
   expect_refused(table::make(ctx(), schema{}, {{5, {}}}), here(), errc::exchange, "without columns");
   const column list = lists(2, counted<std::int32_t>(type_id::int32, 4, 0));
   expect_refused(rows_of({{list}}), here(), errc::exchange, "has no tensor type");
 }
 
-TEST_P(dlpack_table, the_legacy_struct_says_the_same) {
+TEST_P(dlpack_table, the_legacy_struct_has_the_same_fields) {
   const table source = rows_of({spaced<std::int8_t>(type_id::int8, 2, 3, 4)});
   const support::held_tensor<DLManagedTensor> tensor(export_dlpack(source, here()));
   EXPECT_EQ(strides_of(tensor->dl_tensor), (extents{1, 4}));

@@ -103,7 +103,7 @@ TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
   }
 }
 
-TEST_P(dlpack, a_round_trip_shares_the_memory_with_its_order_and_takes_in_nothing) {
+TEST_P(dlpack, a_round_trip_shares_memory_and_ordering_without_an_import) {
   const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
   const memory_statistics before = ctx()->reports().statistics();
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
@@ -123,7 +123,7 @@ TEST_P(dlpack, a_round_trip_shares_the_memory_with_its_order_and_takes_in_nothin
   EXPECT_EQ(ctx()->copies().read_counters(), expected) << "nothing is copied, taken in or waited for";
 }
 
-TEST_P(dlpack, what_comes_back_outlives_the_column_that_it_was) {
+TEST_P(dlpack, a_reimported_column_outlives_its_source) {
   std::optional<column> source(numbers(data_type(type_id::int32), 64));
   DLManagedTensor* const tensor = export_dlpack(source->slice(4, 8), here());
   source.reset();
@@ -133,7 +133,7 @@ TEST_P(dlpack, what_comes_back_outlives_the_column_that_it_was) {
   EXPECT_EQ(read(back.values()), std::vector<std::uint8_t>(all.begin() + 16, all.begin() + 48));
 }
 
-TEST_P(dlpack, a_copy_that_comes_back_is_taken_as_it_is) {
+TEST_P(dlpack, a_reimported_copy_keeps_its_storage) {
   const column source = numbers(data_type(type_id::int32), 16);
   const column back =
       import_dlpack(ctx(), export_dlpack_versioned(source, here(copy_policy::always)), ordered());
@@ -142,7 +142,7 @@ TEST_P(dlpack, a_copy_that_comes_back_is_taken_as_it_is) {
   EXPECT_EQ(read(back.values()), counting(64));
 }
 
-TEST_P(dlpack, a_tensor_of_ours_that_was_narrowed_by_its_holder_shows_what_is_left) {
+TEST_P(dlpack, a_reimported_slice_of_a_tensor_has_its_rows) {
   const column source = numbers(data_type(type_id::uint8), 32);
   DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
   tensor->dl_tensor.byte_offset = 3;
@@ -175,7 +175,7 @@ TEST_P(dlpack, a_tensor_can_be_allocated_under_the_budget) {
   EXPECT_THROW(static_cast<void>(allocate_dlpack(ctx(), {0, 64, 1}, endless)), error);
 }
 
-TEST_P(dlpack, read_only_memory_of_others_stays_so) {
+TEST_P(dlpack, read_only_memory_stays_read_only) {
   const column source = numbers(data_type(type_id::int64), 10);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
@@ -187,7 +187,7 @@ TEST_P(dlpack, read_only_memory_of_others_stays_so) {
   EXPECT_THROW(use_token(ctx()->work_stream(), {writes(taken.values())}), error);
 }
 
-TEST_P(dlpack, a_legacy_round_trip_shows_the_same_bytes) {
+TEST_P(dlpack, a_legacy_round_trip_has_the_same_bytes) {
   const column source = numbers(data_type(type_id::int32), 16);
   const column back = import_dlpack(ctx(), export_dlpack(source, here()), ordered());
   EXPECT_EQ(read(back.values()), counting(64));
@@ -287,7 +287,7 @@ TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
   EXPECT_EQ(read(taken.values()), content);
 }
 
-TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
+TEST_P(dlpack, a_copying_import_of_device_memory_releases_the_tensor) {
   const column source = numbers(data_type(type_id::int64), 10);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 10, support::dtype(kDLInt, 64),
@@ -301,7 +301,7 @@ TEST_P(dlpack, a_copying_import_of_device_memory_gives_the_tensor_back) {
   EXPECT_EQ(read(own.values()), counting(80));
 }
 
-TEST_P(dlpack, a_strided_tensor_is_one_kernel_where_it_lies) {
+TEST_P(dlpack, a_strided_tensor_on_the_device_takes_one_kernel) {
   const column source = numbers(data_type(type_id::int32), 100);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address() + 8), 30, support::dtype(kDLInt, 32),
@@ -321,7 +321,7 @@ TEST_P(dlpack, a_strided_tensor_is_one_kernel_where_it_lies) {
   }
 }
 
-TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
+TEST_P(dlpack, a_strided_tensor_in_host_memory_uploads_only_its_values) {
   auto content = counting(256);
   support::lent_tensor<DLManagedTensor> lent(content.data() + 254, 64, support::dtype(kDLInt, 16));
   lent.tensor().strides[0] = -2;
@@ -335,7 +335,7 @@ TEST_P(dlpack, a_strided_tensor_in_host_memory_sends_its_values_alone) {
   }
 }
 
-TEST_P(dlpack, one_value_for_every_row_travels_once_and_its_rows_are_budgeted) {
+TEST_P(dlpack, a_broadcast_value_is_uploaded_once_and_its_rows_are_charged) {
   std::int32_t value = 77;
   support::lent_tensor<DLManagedTensor> lent(&value, 1000, support::dtype(kDLInt, 32));
   lent.tensor().strides[0] = 0;
@@ -367,7 +367,7 @@ TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   EXPECT_EQ(seen, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));
 }
 
-TEST_P(dlpack, a_copy_that_the_budget_refuses_has_read_nothing) {
+TEST_P(dlpack, a_copy_that_the_budget_refuses_reads_nothing) {
   const column source = numbers(data_type(type_id::int8), 1 << 16);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 1 << 16, support::dtype(kDLBool, 8),
@@ -379,7 +379,7 @@ TEST_P(dlpack, a_copy_that_the_budget_refuses_has_read_nothing) {
   EXPECT_EQ(lent.deleted(), 0);
 }
 
-TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
+TEST_P(dlpack, cuda_host_and_managed_memory_is_refused_by_other_devices) {
   if (ctx()->on_host() || ctx()->device().kind == device_kind::cuda) {
     GTEST_SKIP() << "the host can load it, and a GPU of CUDA can, too";
   }
@@ -390,7 +390,7 @@ TEST_P(dlpack, page_locked_and_managed_memory_enter_no_foreign_device) {
   }
 }
 
-TEST_P(dlpack, a_gpu_sees_managed_memory_and_takes_a_copy_of_page_locked_memory) {
+TEST_P(dlpack, a_gpu_views_managed_memory_and_copies_page_locked_memory) {
   if (GetParam().name != "sim") {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
   }
@@ -415,7 +415,7 @@ TEST_P(dlpack, a_gpu_sees_managed_memory_and_takes_a_copy_of_page_locked_memory)
   }
 }
 
-TEST_P(dlpack, no_rows_of_host_memory_are_an_empty_buffer) {
+TEST_P(dlpack, an_empty_host_tensor_has_an_empty_buffer) {
   support::lent_tensor<DLManagedTensor> lent(nullptr, 0, support::dtype(kDLFloat, 32));
   const column taken = import_dlpack(ctx(), lent.get());
   EXPECT_EQ(taken.length(), 0);
@@ -429,7 +429,7 @@ TEST_P(dlpack, a_tensor_of_another_device_is_refused) {
   EXPECT_EQ(lent.deleted(), 0);
 }
 
-TEST_P(dlpack, a_million_exchanges_leave_nothing_behind) {
+TEST_P(dlpack, a_million_exchanges_leak_nothing) {
   const column source = numbers(data_type(type_id::float32), 256);
   support::lent_tensor<DLManagedTensorVersioned> lent(
       reinterpret_cast<void*>(source.values().address()), 256, support::dtype(kDLFloat, 32),

@@ -65,7 +65,7 @@ protected:
   }
 };
 
-TEST_P(handed_out_arrays, that_are_not_aligned_on_a_device_are_refused_whatever_is_not) {
+TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_a_device_are_refused) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host takes a copy of them";
   }
@@ -90,7 +90,7 @@ TEST_P(handed_out_arrays, that_are_not_aligned_on_a_device_are_refused_whatever_
   }
 }
 
-TEST_P(handed_out_arrays, that_are_not_aligned_on_the_host_are_copied_whatever_is_not) {
+TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_the_host_are_copied) {
   for (const with_numbers& each : arrays_with_numbers()) {
     SCOPED_TRACE(each.array->type.name());
     owned_array given = support::to_c(each.array);
@@ -118,7 +118,7 @@ TEST_P(handed_out_arrays, that_are_not_aligned_on_the_host_are_copied_whatever_i
 }
 
 /// A producer may hand out memory of the CPU that a GPU still writes.
-TEST_P(handed_out_arrays, in_page_locked_memory_are_read_behind_their_event) {
+TEST_P(handed_out_arrays, in_page_locked_memory_are_read_after_their_event) {
   if (GetParam().name != "sim") {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
   }
@@ -158,7 +158,7 @@ TEST_P(handed_out_arrays, in_page_locked_memory_are_read_behind_their_event) {
   }
 }
 
-TEST_P(handed_out_arrays, with_an_event_that_nobody_here_can_wait_for_are_refused) {
+TEST_P(handed_out_arrays, with_an_event_of_an_unsupported_device_are_refused) {
   std::vector<std::byte> memory(handed_rows);
   const shared_array stand_in = random_array(data_type(type_id::uint8), {handed_rows, 0, nulls::absent}, 1);
   for (const auto& [type, said] : {std::pair{ARROW_DEVICE_CUDA_HOST, "can't wait for its sync_event"},
@@ -206,7 +206,7 @@ void expect_counts(const ArrowArray& seen, const plain_array& expected) {
   }
 }
 
-TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) {
+TEST_P(handed_out_arrays, of_a_device_have_exact_null_counts_at_all_levels) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the CPU counts for itself";
   }
@@ -227,7 +227,7 @@ TEST_P(handed_out_arrays, of_a_device_know_their_nulls_and_those_of_all_inside) 
   }
 }
 
-TEST_P(handed_out_arrays, are_counted_behind_the_last_write_of_their_validity) {
+TEST_P(handed_out_arrays, are_counted_after_the_last_write_of_their_validity) {
   const stream_lease theirs = ctx()->borrow_stream();
   const buffer validity = make(handed_rows / 8);
   fill(validity, 0xFF, ctx()->work_stream());
@@ -254,7 +254,7 @@ void append_addresses(const ArrowArray& of, std::vector<const void*>& found) {
   }
 }
 
-TEST_P(handed_out_arrays, without_bytes_have_addresses_of_their_device_wherever_none_are) {
+TEST_P(handed_out_arrays, without_bytes_have_non_null_device_addresses) {
   const data_type text(type_id::string);
   const data_type words = data_type::dictionary(data_type(type_id::int32), text);
   plain_array lists;
@@ -278,7 +278,7 @@ TEST_P(handed_out_arrays, without_bytes_have_addresses_of_their_device_wherever_
   }
 }
 
-TEST_P(handed_out_arrays, of_no_rows_have_neither_an_offset_nor_buffers) {
+TEST_P(handed_out_arrays, without_rows_have_no_offset_and_no_buffers) {
   const data_type text(type_id::string);
   const data_type pair = data_type::nested("+s", {{"a", text, true, {}}});
   for (const data_type& type : {text, pair, data_type(type_id::int64), data_type::parse("vu")}) {
@@ -301,7 +301,7 @@ TEST_P(handed_out_arrays, of_no_rows_have_neither_an_offset_nor_buffers) {
   }
 }
 
-TEST_P(handed_out_arrays, in_page_locked_memory_leave_behind_their_last_write) {
+TEST_P(handed_out_arrays, in_page_locked_memory_are_exported_after_their_last_write) {
   const stream_lease theirs = ctx()->borrow_stream();
   const buffer values = page_locked();
   fill(values, 1, ctx()->work_stream());
@@ -315,7 +315,7 @@ TEST_P(handed_out_arrays, in_page_locked_memory_leave_behind_their_last_write) {
   EXPECT_TRUE(std::all_of(bytes, bytes + handed_rows, [](std::uint8_t byte) { return byte == 2; }));
 }
 
-TEST_P(handed_out_arrays, of_batches_may_have_null_rows_that_are_none_of_theirs) {
+TEST_P(handed_out_arrays, of_batches_may_have_null_rows_outside_of_their_range) {
   const data_type number(type_id::int8);
   const data_type pair = data_type::nested("+s", {{"a", number, true, {}}});
   plain_array whole;
@@ -370,7 +370,7 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
   }
 }
 
-TEST_P(handed_out_arrays, of_a_stream_of_columns_are_no_downloads_where_none_are_allowed) {
+TEST_P(handed_out_arrays, of_a_stream_are_not_downloaded_in_strict_mode) {
   const column ours = imported(random_array(data_type(type_id::int32), {9, 0, nulls::absent, true}, 1));
   const auto strict = ctx()->copies().forbid_downloads();
   owned_stream stream;

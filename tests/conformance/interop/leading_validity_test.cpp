@@ -66,7 +66,7 @@ private:
   std::deque<std::vector<const void*>> kept_;
 };
 
-TEST_P(leading_validity, is_taken_where_it_is_null_or_says_that_all_rows_are_valid) {
+TEST_P(leading_validity, is_accepted_if_it_is_null_or_all_valid) {
   const std::vector<std::uint8_t> valid(64, 0xff);
   for (const data_type& plain : types_without_validity()) {
     for (const data_type& type : {plain, data_type::nested("+l", {{"item", plain, true, {}}}),
@@ -134,7 +134,7 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
   }
 }
 
-TEST_P(leading_validity, is_not_taken_for_types_that_have_one) {
+TEST_P(leading_validity, is_refused_for_types_that_have_a_validity) {
   for (const char* const format : {"i", "u", "b"}) {
     const data_type type = data_type::parse(format);
     owned_array given = support::to_c(random_array(type, {20, 3, nulls::some, true}, 4));

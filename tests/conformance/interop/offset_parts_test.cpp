@@ -19,7 +19,7 @@ protected:
   }
 };
 
-TEST_P(offset_parts, of_strings_are_the_same_memory) {
+TEST_P(offset_parts, of_strings_are_views) {
   const buffer offsets = filled(std::vector<std::int32_t>{0, 2, 2, 7});
   const buffer bytes = filled("abcdefg", 7);
   const column source = text(type_id::string, offsets, bytes, 3);
@@ -31,7 +31,7 @@ TEST_P(offset_parts, of_strings_are_the_same_memory) {
             (std::vector<std::uint8_t>{'a', 'b', 'c', 'd', 'e', 'f', 'g'}));
 }
 
-TEST_P(offset_parts, of_a_slice_keep_all_values_and_their_offsets) {
+TEST_P(offset_parts, of_a_slice_keep_all_values_and_offsets) {
   const column source =
       text(type_id::large_binary, filled(std::vector<std::int64_t>{0, 1, 3, 6}), filled("xyyzzz", 6), 3);
   const saeta::offset_parts parts = offsets_and_values(source.slice(1, 2));
@@ -41,7 +41,7 @@ TEST_P(offset_parts, of_a_slice_keep_all_values_and_their_offsets) {
   EXPECT_EQ(none.offsets.length(), 1);
 }
 
-TEST_P(offset_parts, of_lists_are_their_values) {
+TEST_P(offset_parts, of_lists_are_offsets_and_values) {
   const column child = numbers(type_id::float32, counting<float>(5));
   const data_type type = data_type::nested("+l", {field{"item", child.type(), true, {}}});
   const column source =
@@ -58,7 +58,7 @@ TEST_P(offset_parts, without_rows_are_one_offset_of_zero) {
   EXPECT_EQ(parts.values.length(), 0);
 }
 
-TEST_P(offset_parts, are_named_where_a_tensor_is_refused) {
+TEST_P(offset_parts, are_suggested_if_a_tensor_is_refused) {
   const column source = text(type_id::string, filled(std::vector<std::int32_t>{0, 0}), {}, 1);
   expect_refused(source, here(), errc::exchange, "offsets_and_values() of the column");
   for (const column& other : {numbers(type_id::int8, counting<std::int8_t>(1)),

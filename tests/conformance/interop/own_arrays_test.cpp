@@ -55,7 +55,7 @@ protected:
   }
 };
 
-TEST_P(own_arrays, of_every_type_share_their_storages_and_are_no_import) {
+TEST_P(own_arrays, of_every_type_share_their_storages) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const column ours = made(type);
@@ -68,7 +68,7 @@ TEST_P(own_arrays, of_every_type_share_their_storages_and_are_no_import) {
   }
 }
 
-TEST_P(own_arrays, of_host_memory_do_so_as_well) {
+TEST_P(own_arrays, in_host_memory_share_their_storages_too) {
   if (!ctx()->on_host()) {
     GTEST_SKIP() << "a device downloads what it shows the CPU";
   }
@@ -80,7 +80,7 @@ TEST_P(own_arrays, of_host_memory_do_so_as_well) {
   expect_same_storages(seen, ours);
 }
 
-TEST_P(own_arrays, outlive_the_export_that_showed_them) {
+TEST_P(own_arrays, outlive_their_export) {
   const data_type type(type_id::int64);
   std::optional<column> ours = made(type);
   const std::weak_ptr<storage> bytes = ours->values().owner();
@@ -90,7 +90,7 @@ TEST_P(own_arrays, outlive_the_export_that_showed_them) {
   EXPECT_FALSE(seen.values().owner()->external());
 }
 
-TEST_P(own_arrays, are_those_of_others_for_a_context_that_does_not_share) {
+TEST_P(own_arrays, are_foreign_for_another_root_context) {
   const data_type type(type_id::int32);
   const column ours = made(type);
   const std::shared_ptr<context> child = watch(ctx()->with_budget("child", 1 << 20));
@@ -102,7 +102,7 @@ TEST_P(own_arrays, are_those_of_others_for_a_context_that_does_not_share) {
   EXPECT_EQ(seen.values().address(), ours.values().address());
 }
 
-TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
+TEST_P(own_arrays, are_recognised_while_an_export_lives) {
   const data_type type(type_id::int32);
   const column ours = made(type);
   ArrowDeviceArray first = passed_on(exported(ours), 0, 200);
@@ -124,7 +124,7 @@ TEST_P(own_arrays, are_known_as_long_as_an_export_lives) {
   EXPECT_TRUE(seen.values().owner()->external());
 }
 
-TEST_P(own_arrays, wait_for_what_the_consumer_wrote) {
+TEST_P(own_arrays, wait_for_writes_of_the_consumer) {
   const data_type type(type_id::uint8);
   constexpr std::int64_t rows = 1 << 16;
   const buffer memory = make(rows);

@@ -119,7 +119,7 @@ TEST_P(data_sets, have_the_rows_of_all_files_of_every_type) {
   expect_rows(all(*by_rows, ctx(), expected.fields()), expected.slice(50, expected.rows() - 50));
 }
 
-TEST_P(data_sets, are_read_batch_by_batch_as_well) {
+TEST_P(data_sets, can_be_read_batch_by_batch) {
   const table expected = joined(mixed_files());
   const auto set = open(4);
   EXPECT_EQ(set->batch_count(), -1) << "there are streams";
@@ -133,7 +133,7 @@ TEST_P(data_sets, are_read_batch_by_batch_as_well) {
   EXPECT_TRUE(set->read_all(ctx()).batches().empty());
 }
 
-TEST_P(data_sets, give_batches_by_number_in_any_order) {
+TEST_P(data_sets, return_batches_by_number_in_any_order) {
   const std::vector<table> tables = mixed_files();
   std::vector<batch> batches;
   for (const table& each : tables) {
@@ -164,7 +164,7 @@ TEST_P(data_sets, give_batches_by_number_in_any_order) {
   EXPECT_SAETA_ERROR(open(4, {.batches = {{-1}}}), out_of_range, "batch -1");
 }
 
-TEST_P(data_sets, give_windows_of_parts_of_batches_in_any_order) {
+TEST_P(data_sets, return_windows_of_parts_of_batches_in_any_order) {
   std::vector<data_type> types = support::file_types();
   std::vector<table> tables;
   std::vector<batch> batches;
@@ -235,7 +235,7 @@ TEST_P(data_sets, refuse_windows_that_they_can_not_read) {
   EXPECT_EQ(all(*spans({{2, 0, 64}, {3}, {1, 8}}), ctx(), set->fields()).rows(), 64 + 64 + 8);
 }
 
-TEST_P(data_sets, repeat_a_window_that_the_budget_refused) {
+TEST_P(data_sets, can_repeat_a_window_that_the_budget_refused) {
   constexpr std::int64_t rows = 50'000;
   for (std::size_t i = 0; i < 3; ++i) {
     write(random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows}, .seed = i + 1}), i);
@@ -259,7 +259,7 @@ TEST_P(data_sets, repeat_a_window_that_the_budget_refused) {
   EXPECT_EQ(seen, 3 * rows);
 }
 
-TEST_P(data_sets, keep_the_dictionaries_of_files_apart) {
+TEST_P(data_sets, keep_separate_dictionaries_of_files) {
   const std::vector<table> tables{words(host_, {0, 1, 1}, {"a", "b"}), words(host_, {1, 0}, {"c", "d", "e"}),
                                   words(host_, {0, 2}, {"c", "d", "e"}), words(host_, {}, {})};
   for (const auto second : {container::file, container::stream}) {
@@ -276,7 +276,7 @@ TEST_P(data_sets, keep_the_dictionaries_of_files_apart) {
   }
 }
 
-TEST_P(data_sets, read_a_dictionary_once_that_files_have_in_common) {
+TEST_P(data_sets, read_a_common_dictionary_once) {
   const std::vector<table> tables{words(host_, {0, 1, 1}, {"a", "b"}), words(host_, {1, 0}, {"a", "b"}),
                                   words(host_, {0}, {"a", "b"})};
   for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -287,7 +287,7 @@ TEST_P(data_sets, read_a_dictionary_once_that_files_have_in_common) {
   EXPECT_EQ(seen.batches().size(), 1U) << "one dictionary, so no rows are cut off";
 }
 
-TEST_P(data_sets, follow_a_dictionary_that_grows_backwards_as_well) {
+TEST_P(data_sets, support_growing_dictionaries_in_reverse_order) {
   const auto grown = support::strings({"a", "b", "c"});
   const auto begin = std::make_shared<support::plain_array>(*grown);
   begin->length = 1;
@@ -302,7 +302,7 @@ TEST_P(data_sets, follow_a_dictionary_that_grows_backwards_as_well) {
               ElementsAre("c", "b", "a", "z", "b", "a"));
 }
 
-TEST_P(data_sets, name_the_file_that_is_broken) {
+TEST_P(data_sets, name_the_broken_file) {
   const table rows =
       random_table(host_, {data_type(type_id::int64), data_type(type_id::string)}, {.batch_rows = {64, 8}});
   for (std::size_t i = 0; i < 3; ++i) {
@@ -316,7 +316,7 @@ TEST_P(data_sets, name_the_file_that_is_broken) {
   EXPECT_SAETA_ERROR(open(3), io, part(1).string());
 }
 
-TEST_P(data_sets, name_the_batch_of_the_file_that_is_broken) {
+TEST_P(data_sets, name_the_broken_batch_of_a_file) {
   for (std::size_t i = 0; i < 3; ++i) {
     write(
         joined({words(host_, {0, 1, 1, 0, 1, 0}, {"a", "b"}), words(host_, {1, 0, 1, 1, 0, 1}, {"a", "b"})}),
@@ -353,7 +353,7 @@ TEST_P(data_sets, refuse_files_with_other_columns) {
   EXPECT_SAETA_ERROR(open(1, {.meant = schema{}}), type_mismatch, "expected no such column");
 }
 
-TEST_P(data_sets, may_have_their_columns_at_different_places) {
+TEST_P(data_sets, may_have_their_columns_in_different_order) {
   const auto numbers = data_type(type_id::int64);
   const table both = random_table(host_, {numbers, data_type(type_id::string)}, {.batch_rows = {9}});
   const auto& fields = both.fields().fields;

@@ -84,7 +84,7 @@ TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
   }
 }
 
-TEST_P(golden_exchange, tables_go_to_another_device) {
+TEST_P(golden_exchange, tables_can_be_copied_to_another_device) {
   const auto second = second_device();
   if (!second) {
     GTEST_SKIP() << one_device_alone;

@@ -49,7 +49,7 @@ protected:
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
-TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
+TEST_P(ipc_trip, an_uncompressed_body_is_uploaded_unchanged) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {20'000}});
   ipc::write(original, file());
   ctx()->copies().reset_counters();
@@ -59,7 +59,7 @@ TEST_P(ipc_trip, an_uncompressed_body_moves_as_it_lies_in_the_file) {
   EXPECT_GT(sent().bytes, size - size / 10);
 }
 
-TEST_P(ipc_trip, every_type_comes_back_from_every_container_and_compression) {
+TEST_P(ipc_trip, every_type_round_trips_in_every_container_and_compression) {
   const table original = random_table(host_, support::file_types(), {});
   for (const auto format : containers) {
     for (const auto body : bodies) {
@@ -69,7 +69,7 @@ TEST_P(ipc_trip, every_type_comes_back_from_every_container_and_compression) {
   }
 }
 
-TEST_P(ipc_trip, symbols_come_back_with_their_names) {
+TEST_P(ipc_trip, symbols_round_trip_with_their_names) {
   const table strings = random_table(host_, {data_type(type_id::string), data_type(type_id::int64)},
                                      {.batch_rows = {90, 0, 7}});
   const auto names = symbol_table::make();
@@ -87,7 +87,7 @@ TEST_P(ipc_trip, symbols_come_back_with_their_names) {
   }
 }
 
-TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
+TEST_P(ipc_trip, a_dictionary_is_uploaded_once_for_all_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
@@ -98,7 +98,7 @@ TEST_P(ipc_trip, a_dictionary_travels_once_for_all_batches) {
   EXPECT_TRUE(same_contents(seen, original));
 }
 
-TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
+TEST_P(ipc_trip, a_selection_uploads_only_its_columns) {
   const table original =
       random_table(host_, {data_type(type_id::string), data_type(type_id::int64), data_type(type_id::int8)},
                    {.batch_rows = {9000}});
@@ -110,7 +110,7 @@ TEST_P(ipc_trip, a_selection_moves_only_its_columns) {
   EXPECT_EQ(support::cells(seen, 0), support::cells(original, 2));
 }
 
-TEST_P(ipc_trip, a_table_of_the_context_is_written_as_it_is) {
+TEST_P(ipc_trip, a_table_of_the_context_can_be_written) {
   const table original = random_table(host_, support::file_types(), {});
   ipc::write(original, file());
   const table here = read();
@@ -125,7 +125,7 @@ TEST_P(ipc_trip, a_table_of_the_context_is_written_as_it_is) {
   EXPECT_TRUE(same_contents(read(), original.slice(7, 240)));
 }
 
-TEST_P(ipc_trip, writing_takes_one_transfer_a_window_and_one_for_a_dictionary) {
+TEST_P(ipc_trip, writing_takes_one_transfer_for_each_window_and_dictionary) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   ipc::write(random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {90, 90, 90}}), file());
   const table here = read();
@@ -148,7 +148,7 @@ TEST_P(ipc_trip, different_dictionaries_are_united_in_a_file) {
   EXPECT_EQ(united.batches()[0].columns[0].dictionary(), united.batches()[2].columns[0].dictionary());
 }
 
-TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
+TEST_P(ipc_trip, a_budget_refusal_leaves_no_live_memory) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {1000, 1000, 1000}});
   for (const auto body : bodies) {
     ipc::write(original, file(), {.body = body});
@@ -171,7 +171,7 @@ TEST_P(ipc_trip, a_refused_budget_leaves_nothing_live) {
   }
 }
 
-TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
+TEST_P(ipc_trip, a_device_can_not_read_a_file_if_copies_are_forbidden) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views a file without a copy";
   }
@@ -184,7 +184,7 @@ TEST_P(ipc_trip, without_copies_a_device_takes_no_file) {
   }
 }
 
-TEST_P(ipc_trip, damaged_bodies_leave_nothing_live) {
+TEST_P(ipc_trip, damaged_bodies_leave_no_live_memory) {
   const table original = random_table(host_, support::file_types(), {.batch_rows = {30, 30}});
   for (const auto body : bodies) {
     const std::string whole = ipc::write_bytes(original, {.format = ipc::container::stream, .body = body});

@@ -72,7 +72,7 @@ protected:
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
-TEST_P(packed, every_type_comes_back_in_one_piece_of_memory) {
+TEST_P(packed, every_type_is_unpacked_into_one_allocation) {
   for (const auto pattern : {support::nulls::absent, support::nulls::some}) {
     for (const bool one : {true, false}) {
       const table source = every_type({.one_dictionary = one, .in_dictionaries = pattern});
@@ -88,7 +88,7 @@ TEST_P(packed, every_type_comes_back_in_one_piece_of_memory) {
   }
 }
 
-TEST_P(packed, slices_are_packed_without_the_rest) {
+TEST_P(packed, slices_are_packed_with_only_their_rows) {
   const table source = every_type({.batch_rows = {200, 90}});
   for (const auto& [first, rows] :
        {std::pair{13, 230}, std::pair{0, 8}, std::pair{195, 20}, std::pair{7, 1}}) {
@@ -99,7 +99,7 @@ TEST_P(packed, slices_are_packed_without_the_rest) {
   EXPECT_LT(ipc::pack(wide.slice(1000, 10)).body.size(), ipc::pack(wide).body.size() / 20);
 }
 
-TEST_P(packed, rows_of_children_behind_those_of_their_parents_are_left_out) {
+TEST_P(packed, child_rows_without_a_parent_are_left_out) {
   const data_type number(type_id::int64);
   const auto values = [&](std::int64_t rows) {
     return random_table(ctx(), {number}, {.batch_rows = {rows}}).batches()[0].columns[0];
@@ -126,7 +126,7 @@ TEST_P(packed, tables_without_rows_columns_or_batches_keep_their_schema_and_rows
   }
 }
 
-TEST_P(packed, what_a_whole_read_made_is_packed_already) {
+TEST_P(packed, the_result_of_a_whole_read_is_already_packed) {
   const table source = read_whole(random_table(host_, support::file_types(), {}));
   const auto held = ctx()->reports().statistics().ledger.own;
   ctx()->copies().reset_counters();
@@ -143,14 +143,14 @@ TEST_P(packed, what_a_whole_read_made_is_packed_already) {
   EXPECT_TRUE(same_contents(back, source));
 }
 
-TEST_P(packed, what_was_unpacked_is_packed_already) {
+TEST_P(packed, an_unpacked_table_is_already_packed) {
   const ipc::packed_table first = ipc::pack(every_type());
   const ipc::packed_table second = ipc::pack(ipc::unpack(ctx(), first.metadata, first.body));
   EXPECT_EQ(first.metadata, second.metadata);
   EXPECT_EQ(first.body.owner(), second.body.owner());
 }
 
-TEST_P(packed, a_few_columns_of_a_slab_are_gathered) {
+TEST_P(packed, some_columns_of_an_allocation_are_gathered) {
   const std::vector<data_type> types(20, data_type(type_id::int64));
   const table wide = read_whole(random_table(host_, types, {.batch_rows = {9000}}));
   const std::array<std::size_t, 2> ends{0, 19};
@@ -160,7 +160,7 @@ TEST_P(packed, a_few_columns_of_a_slab_are_gathered) {
   EXPECT_FALSE(made.in_place);
 }
 
-TEST_P(packed, a_gather_of_a_thousand_columns_is_described_in_parts) {
+TEST_P(packed, a_gather_of_a_thousand_columns_is_launched_in_parts) {
   const std::vector<data_type> types(1000, data_type(type_id::int32));
   const table source = random_table(ctx(), types, {.batch_rows = {7, 9}});
   ctx()->copies().reset_counters();
@@ -171,7 +171,7 @@ TEST_P(packed, a_gather_of_a_thousand_columns_is_described_in_parts) {
   EXPECT_TRUE(same_contents(ipc::unpack(ctx(), made.metadata, made.body), source));
 }
 
-TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
+TEST_P(packed, unpacked_tables_share_equal_schemas) {
   const ipc::packed_table made = ipc::pack(every_type());
   const auto unpacked = [&] { return ipc::unpack(ctx(), made.metadata, made.body); };
   const auto fields = unpacked().shared_fields();
@@ -185,7 +185,7 @@ TEST_P(packed, tables_that_arrive_with_one_schema_share_it) {
   EXPECT_EQ(unpacked().fields(), fields->fields());
 }
 
-TEST_P(packed, a_dictionary_of_several_columns_and_batches_is_in_the_body_once) {
+TEST_P(packed, a_shared_dictionary_is_packed_once) {
   const auto words = support::random_array(data_type(type_id::string),
                                            {.length = 5000, .pattern = support::nulls::absent}, 3);
   const auto rows = support::indices({0, 4999, 7}, words);
@@ -197,7 +197,7 @@ TEST_P(packed, a_dictionary_of_several_columns_and_batches_is_in_the_body_once) 
   EXPECT_TRUE(same_contents(ipc::unpack(ctx(), made.metadata, made.body), source));
 }
 
-TEST_P(packed, symbols_come_back_with_their_names) {
+TEST_P(packed, symbols_round_trip_with_their_names) {
   const table strings = random_table(ctx(), {data_type(type_id::string), data_type(type_id::int64)},
                                      {.batch_rows = {90, 0, 7}});
   const auto names = symbol_table::make();
@@ -209,7 +209,7 @@ TEST_P(packed, symbols_come_back_with_their_names) {
   }
 }
 
-TEST_P(packed, a_body_that_is_written_late_is_waited_for) {
+TEST_P(packed, a_pending_write_to_the_body_is_waited_for) {
   const table source = every_type();
   const ipc::packed_table made = ipc::pack(source);
   const buffer late = make(made.body.size());
@@ -243,7 +243,7 @@ TEST_P(packed, a_body_that_is_too_short_or_misplaced_is_refused) {
   EXPECT_THAT(refused(made.body.slice(1, made.body.size() - 1)), ::testing::HasSubstr("multiple of 8"));
 }
 
-TEST_P(packed, a_gather_that_the_budget_refuses_leaves_nothing) {
+TEST_P(packed, a_gather_that_the_budget_refuses_leaves_no_live_memory) {
   const table source = every_type();
   const auto before = ctx()->reports().statistics().ledger.own;
   ctx()->memory_budget()->set_limit(ctx()->reports().statistics().budget.current + 1024);
@@ -253,7 +253,7 @@ TEST_P(packed, a_gather_that_the_budget_refuses_leaves_nothing) {
   EXPECT_EQ(ctx()->reports().statistics().ledger.own, before);
 }
 
-TEST_P(packed, mutated_metadata_is_an_error_or_a_table_that_can_be_read) {
+TEST_P(packed, mutated_metadata_is_an_error_or_a_readable_table) {
   const table source = every_type({.batch_rows = {30, 4}});
   const ipc::packed_table made = ipc::pack(source);
   std::mt19937_64 random(7);
@@ -289,7 +289,7 @@ TEST_P(packed, mutated_metadata_is_an_error_or_a_table_that_can_be_read) {
   EXPECT_GT(tables, 0U);
 }
 
-TEST_P(packed, mutated_bodies_are_an_error_or_a_table_that_can_be_read) {
+TEST_P(packed, mutated_bodies_are_an_error_or_a_readable_table) {
   const ipc::packed_table made = ipc::pack(every_type({.batch_rows = {30}}));
   std::vector<std::uint8_t> bytes = read(made.body);
   std::mt19937_64 random(9);

@@ -139,7 +139,7 @@ TEST_P(scanned_file, may_have_no_rows_and_no_batches) {
   EXPECT_TRUE(all(*scan(), original.fields()).lengths.empty());
 }
 
-TEST_P(scanned_file, has_the_columns_and_batches_that_were_chosen) {
+TEST_P(scanned_file, has_the_selected_columns_and_batches) {
   const table original =
       random_table(host_, {data_type(type_id::int64), data_type(type_id::string), data_type(type_id::int8)},
                    {.batch_rows = {10, 20, 30, 40}});
@@ -153,7 +153,7 @@ TEST_P(scanned_file, has_the_columns_and_batches_that_were_chosen) {
   EXPECT_EQ(seen, support::cells(original.slice(10, 50), 2));
 }
 
-TEST_P(scanned_file, shares_a_dictionary_among_windows_in_memory_of_its_own) {
+TEST_P(scanned_file, shares_a_dictionary_among_windows) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original =
       random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {9000, 9000, 9000}});
@@ -171,7 +171,7 @@ TEST_P(scanned_file, shares_a_dictionary_among_windows_in_memory_of_its_own) {
   }
 }
 
-TEST_P(scanned_file, knows_dictionaries_that_are_replaced_and_grow_between_windows) {
+TEST_P(scanned_file, supports_replaced_and_growing_dictionaries_between_windows) {
   for (const bool one : {true, false}) {
     const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
     const auto lists = data_type::nested("+l", {{"item", words, true, {}}});
@@ -185,7 +185,7 @@ TEST_P(scanned_file, knows_dictionaries_that_are_replaced_and_grow_between_windo
   }
 }
 
-TEST_P(scanned_file, stays_within_the_memory_of_its_windows) {
+TEST_P(scanned_file, uses_no_more_memory_than_its_windows) {
   constexpr std::int64_t rows = 4096; // small pieces, which land on a device
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = std::vector<std::int64_t>(400, rows)});
@@ -203,7 +203,7 @@ TEST_P(scanned_file, stays_within_the_memory_of_its_windows) {
   EXPECT_LE(ctx()->memory_budget()->statistics().peak - before, 4 * window);
 }
 
-TEST_P(scanned_file, goes_on_with_smaller_windows_where_the_budget_holds_one) {
+TEST_P(scanned_file, uses_smaller_windows_if_the_budget_holds_only_one) {
   constexpr std::int64_t rows = 50'000;
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows, rows}});
@@ -220,7 +220,7 @@ TEST_P(scanned_file, goes_on_with_smaller_windows_where_the_budget_holds_one) {
   EXPECT_EQ(seen, support::cells(original, 0));
 }
 
-TEST_P(scanned_file, can_be_asked_again_after_a_refusal) {
+TEST_P(scanned_file, can_be_continued_after_a_budget_refusal) {
   constexpr std::int64_t rows = 50'000;
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows, rows}});
@@ -247,7 +247,7 @@ TEST_P(scanned_file, can_be_asked_again_after_a_refusal) {
   EXPECT_EQ(seen, original.rows());
 }
 
-TEST_P(scanned_file, fails_at_the_batch_that_is_broken_and_is_then_at_its_end) {
+TEST_P(scanned_file, ends_with_an_error_at_a_broken_batch) {
   constexpr std::size_t rows = 30'000; // a window each
   const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const schema fields{{{"words", words, false, {}}}, {}};
@@ -282,7 +282,7 @@ TEST_P(scanned_file, fails_at_the_batch_that_is_broken_and_is_then_at_its_end) {
   EXPECT_FALSE(scanning->next());
 }
 
-TEST_P(scanned_file, leaves_nothing_where_any_call_fails) {
+TEST_P(scanned_file, leaks_nothing_if_any_call_fails) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const table original = random_table(host_, {data_type(type_id::int64), data_type(type_id::string)},
                                       {.batch_rows = {900, 900, 900}});
@@ -374,7 +374,7 @@ TEST_P(scan_without_room, may_be_closed_while_its_caller_reads_a_refused_window)
   EXPECT_EQ(failure_of_next(), errc::closed);
 }
 
-TEST_P(scan_without_room, may_be_closed_by_a_hook_of_its_own_thread_and_dropped_before_that_returns) {
+TEST_P(scan_without_room, may_be_closed_and_destroyed_by_a_hook_on_its_own_thread) {
   const std::thread::id caller = std::this_thread::get_id();
   std::latch closed(1);
   std::latch dropped(1);
@@ -406,7 +406,7 @@ TEST_P(scan_without_room, may_be_closed_by_a_hook_of_its_own_thread_and_dropped_
 
 SAETA_CONFORMANCE_SUITE(scan_without_room);
 
-TEST_P(scanned_file, may_be_scanned_twice_at_once) {
+TEST_P(scanned_file, may_be_scanned_twice_at_the_same_time) {
   const table original = random_table(host_, support::file_types(), {.batch_rows = {300, 200, 100}});
   ipc::write(original, file());
   const auto first = scan({.window_bytes = 50'000});

@@ -51,7 +51,7 @@ protected:
   [[nodiscard]] std::uint64_t staged() const { return ctx()->pinned_budget()->statistics().current; }
 };
 
-TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
+TEST_P(streamed_write, of_every_type_equals_a_write_of_whole_batches) {
   const table original = batch_of(written_types(), 3000);
   const table here = there(ctx(), original);
   for (const auto& [first, rows] :
@@ -75,7 +75,7 @@ TEST_P(streamed_write, of_every_type_is_what_a_write_at_once_is) {
   }
 }
 
-TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever_they_are) {
+TEST_P(streamed_write, unites_different_dictionaries_at_any_nesting) {
   std::vector<data_type> types = written_types();
   std::erase_if(types, [](const data_type& type) { return !has_dictionary(type); });
   ASSERT_FALSE(types.empty());
@@ -91,7 +91,7 @@ TEST_P(streamed_write, of_dictionaries_that_differ_by_batch_unites_them_wherever
   }
 }
 
-TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own) {
+TEST_P(streamed_write, reads_columns_from_several_allocations) {
   const data_type type(type_id::int64);
   const auto two_columns = [&](std::uint64_t seed) {
     return support::table_of(host_, {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
@@ -109,7 +109,7 @@ TEST_P(streamed_write, of_columns_of_several_allocations_takes_each_from_its_own
   EXPECT_TRUE(same_contents(read(), mixed(host_, first, second)));
 }
 
-TEST_P(streamed_write, of_a_small_slice_of_views_takes_the_bytes_that_they_name) {
+TEST_P(streamed_write, downloads_only_the_bytes_that_views_refer_to) {
   constexpr std::int32_t rows = 4000;
   constexpr std::int32_t letters = 40;
   auto texts = std::make_shared<support::plain_array>();
@@ -150,7 +150,7 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
   }
 }
 
-TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_is) {
+TEST_P(streamed_write, uses_three_windows_of_host_memory_for_any_batch_size) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -166,7 +166,7 @@ TEST_P(streamed_write, takes_three_windows_of_the_host_however_large_the_batch_i
   }
 }
 
-TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
+TEST_P(streamed_write, compresses_one_window_while_the_next_is_downloaded) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -193,7 +193,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_on_its_way) {
   }
 }
 
-TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) {
+TEST_P(streamed_write, is_refused_by_the_hosts_budget_without_leaks) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -221,7 +221,7 @@ TEST_P(streamed_write, is_refused_by_the_budget_of_the_host_and_leaves_nothing) 
   }
 }
 
-TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
+TEST_P(streamed_write, charges_the_compressed_bytes_of_small_batches) {
   std::mt19937_64 random(3);
   auto values = std::make_shared<support::plain_array>();
   values->type = data_type(type_id::int64);
@@ -260,7 +260,7 @@ TEST_P(streamed_write, of_small_batches_is_charged_for_what_is_compressed) {
   }
 }
 
-TEST_P(streamed_write, leaves_nothing_where_any_call_fails) {
+TEST_P(streamed_write, leaks_nothing_if_any_call_fails) {
   const table original =
       batch_of({data_type(type_id::int64), data_type(type_id::string), data_type(type_id::string),
                 data_type::nested("+l", {{"item", data_type(type_id::int16), true, {}}})},

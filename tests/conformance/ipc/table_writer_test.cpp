@@ -60,7 +60,7 @@ TEST_P(table_writer, takes_tables_of_several_contexts) {
   }
 }
 
-TEST_P(table_writer, waits_for_pending_work_in_the_background_and_joins_what_waits) {
+TEST_P(table_writer, waits_for_pending_work_in_the_background) {
   constexpr std::uint8_t tables = 10;
   std::vector<table> rows;
   const stream side(shared_device());
@@ -98,7 +98,7 @@ TEST_P(table_writer, waits_for_pending_work_in_the_background_and_joins_what_wai
   }
 }
 
-TEST_P(table_writer, leaves_nothing_where_any_call_fails) {
+TEST_P(table_writer, leaks_nothing_if_any_call_fails) {
   const table original = original_of({data_type(type_id::int64), data_type(type_id::string)}, {1000, 3, 700});
   fail_each_call(original, 20, [&](const table& here, ipc::compression body) {
     ipc::writer to(file(), std::nullopt, options(body));

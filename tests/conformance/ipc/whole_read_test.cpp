@@ -118,7 +118,7 @@ protected:
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
-TEST_P(whole_read, knows_streams_of_before_the_continuation_marker) {
+TEST_P(whole_read, reads_streams_without_continuation_markers) {
   std::ofstream(file(), std::ios::binary) << support::from_hex(support::legacy_stream_hex);
   const table seen = read();
   EXPECT_EQ(seen.rows(), 3);
@@ -149,7 +149,7 @@ TEST_P(whole_read, joins_batches_of_every_type) {
   }
 }
 
-TEST_P(whole_read, knows_nulls_of_every_pattern_in_sliced_arrays) {
+TEST_P(whole_read, counts_nulls_of_every_pattern_in_sliced_arrays) {
   const table original = sliced_table(plain_types(), {65, 7, 0, 1, 64, 131, 40});
   for (const ipc::write_options& writing : writings()) {
     SCOPED_TRACE(text_of(writing));
@@ -182,7 +182,7 @@ TEST_P(whole_read, joins_a_thousand_batches) {
   }
 }
 
-TEST_P(whole_read, is_the_same_by_chunks_that_all_threads_share) {
+TEST_P(whole_read, is_the_same_with_shared_chunks) {
   const table original = sliced_table(plain_types(), {1000, 7, 0, 1, 64, 3001, 40});
   context_ = small_context(shared_device(), 3);
   for (const ipc::write_options& writing : writings()) {
@@ -193,7 +193,7 @@ TEST_P(whole_read, is_the_same_by_chunks_that_all_threads_share) {
   }
 }
 
-TEST_P(whole_read, joins_as_many_rows_as_short_run_ends_count) {
+TEST_P(whole_read, joins_rows_up_to_the_limit_of_16_bit_run_ends) {
   const auto runs = data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}},
                                              {"values", data_type(type_id::int8), true, {}}});
   const table original = random_table(host_, {runs}, {.batch_rows = {20'000, 12'767, 0, 1, 30'000, 2'767}});
@@ -210,7 +210,7 @@ TEST_P(whole_read, joins_as_many_rows_as_short_run_ends_count) {
   }
 }
 
-TEST_P(whole_read, is_one_transfer_into_one_slab) {
+TEST_P(whole_read, takes_one_transfer_into_one_allocation) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {1000, 1, 333, 70}});
   for (const ipc::write_options& writing : writings()) {
     SCOPED_TRACE(text_of(writing));
@@ -229,7 +229,7 @@ TEST_P(whole_read, is_one_transfer_into_one_slab) {
 }
 
 /// Steps of a kernel would travel with the bytes.
-TEST_P(whole_read, copies_columns_that_follow_each_other_together_and_without_a_kernel) {
+TEST_P(whole_read, copies_adjacent_columns_together_without_a_kernel) {
   constexpr std::size_t columns = 40;
   constexpr std::int64_t rows = 128; // of 4 bytes: no padding, and several columns in a chunk
   schema fields;
@@ -248,7 +248,7 @@ TEST_P(whole_read, copies_columns_that_follow_each_other_together_and_without_a_
 }
 
 /// Zeros up to the next multiple of 64 behind every buffer, as the Arrow format recommends.
-TEST_P(whole_read, pads_with_zeros_what_it_makes) {
+TEST_P(whole_read, pads_buffers_with_zeros) {
   const table original = sliced_table({data_type(type_id::int8), data_type(type_id::string),
                                        data_type(type_id::boolean), data_type(type_id::string_view)},
                                       {65, 7, 1});
@@ -276,7 +276,7 @@ TEST_P(whole_read, pads_with_zeros_what_it_makes) {
   }
 }
 
-TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
+TEST_P(whole_read, uses_the_memory_of_the_table_plus_a_constant) {
   for (const std::size_t batches : {std::size_t{1}, std::size_t{50}, std::size_t{1000}}) {
     const auto rows = static_cast<std::int64_t>(50'000 / batches);
     const table original = random_table(host_, {data_type(type_id::int64), data_type(type_id::string)},
@@ -300,7 +300,7 @@ TEST_P(whole_read, takes_the_table_and_a_constant_of_memory) {
   }
 }
 
-TEST_P(whole_read, gives_columns_and_batches_as_asked) {
+TEST_P(whole_read, reads_selected_columns_and_batches) {
   const table original = random_table(
       host_, {data_type(type_id::string), data_type(type_id::string_view), data_type(type_id::int8)},
       {.batch_rows = {30, 20, 10, 40}});
@@ -323,7 +323,7 @@ TEST_P(whole_read, gives_columns_and_batches_as_asked) {
   }
 }
 
-TEST_P(whole_read, takes_the_rest_after_single_batches) {
+TEST_P(whole_read, reads_the_rest_after_single_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int64)}, {.batch_rows = {30, 20, 10}});
   for (const ipc::write_options& writing : writings()) {
@@ -337,7 +337,7 @@ TEST_P(whole_read, takes_the_rest_after_single_batches) {
   }
 }
 
-TEST_P(whole_read, keeps_dictionaries_that_are_replaced_apart) {
+TEST_P(whole_read, does_not_join_batches_with_replaced_dictionaries) {
   const auto type = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
   const table original = random_table(host_, {type, data_type(type_id::int8)},
                                       {.batch_rows = {50, 60, 70}, .one_dictionary = false});
@@ -349,7 +349,7 @@ TEST_P(whole_read, keeps_dictionaries_that_are_replaced_apart) {
   }
 }
 
-TEST_P(whole_read, shares_a_dictionary_between_batches_that_stay_apart) {
+TEST_P(whole_read, shares_a_dictionary_between_separate_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
@@ -358,7 +358,7 @@ TEST_P(whole_read, shares_a_dictionary_between_batches_that_stay_apart) {
   EXPECT_TRUE(same_contents(seen, original));
 }
 
-TEST_P(whole_read, of_bytes_needs_no_file) {
+TEST_P(whole_read, can_read_from_bytes) {
   const table original = random_table(host_, support::file_types(), {.batch_rows = {50, 3, 20}});
   for (const ipc::write_options& writing : writings()) {
     SCOPED_TRACE(text_of(writing));
@@ -369,7 +369,7 @@ TEST_P(whole_read, of_bytes_needs_no_file) {
   }
 }
 
-TEST_P(whole_read, tells_of_batches_rows_and_bytes) {
+TEST_P(whole_read, reports_progress_in_batches_rows_and_bytes) {
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = std::vector<std::int64_t>(40, 1000)});
   for (const auto body : {ipc::compression::none, ipc::compression::zstd}) {
@@ -403,7 +403,7 @@ TEST_P(whole_read, tells_of_batches_rows_and_bytes) {
   }
 }
 
-TEST_P(whole_read, can_be_repeated_after_a_refusal) {
+TEST_P(whole_read, can_be_repeated_after_a_budget_refusal) {
   const table original = random_table(host_, plain_types(), {.batch_rows = {200, 100}});
   ipc::write(original, file());
   const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
@@ -415,7 +415,7 @@ TEST_P(whole_read, can_be_repeated_after_a_refusal) {
   expect_rows(reading->read_all(ctx()), original);
 }
 
-TEST_P(whole_read, leaves_nothing_where_any_call_fails) {
+TEST_P(whole_read, leaks_nothing_if_any_call_fails) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const table original = random_table(
       host_, {data_type(type_id::int64), data_type(type_id::string), data_type(type_id::string_view)},

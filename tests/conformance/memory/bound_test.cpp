@@ -31,7 +31,7 @@ protected:
   }
 };
 
-TEST_P(bound_of_the_device, holds_for_sizes_that_come_one_after_the_other) {
+TEST_P(bound_of_the_device, holds_for_sizes_in_ascending_order) {
   const auto ctx = open(64 << 20);
   for (std::size_t bytes = 256; bytes < (60U << 20); bytes += bytes / 7) { // every class
     static_cast<void>(buffer::allocate(ctx, bytes, ctx->work_stream(), "one"));
@@ -40,7 +40,7 @@ TEST_P(bound_of_the_device, holds_for_sizes_that_come_one_after_the_other) {
   EXPECT_EQ(beyond(ctx), 0U);
 }
 
-TEST_P(bound_of_the_device, holds_from_the_moment_at_which_the_budget_is_lowered) {
+TEST_P(bound_of_the_device, holds_as_soon_as_the_budget_is_lowered) {
   const auto ctx = open(64 << 20);
   static_cast<void>(buffer::allocate(ctx, 32 << 20, ctx->work_stream(), "one"));
   ASSERT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
@@ -53,7 +53,7 @@ TEST_P(bound_of_the_device, holds_from_the_moment_at_which_the_budget_is_lowered
   })) << "the driver's pool keeps it";
 }
 
-TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other) {
+TEST_P(bound_of_the_device, holds_if_size_classes_are_filled_in_sequence) {
   const auto ctx = open(16 << 20);
   for (const std::size_t bytes :
        {std::size_t{256}, std::size_t{4096}, std::size_t{1} << 16, std::size_t{1} << 18, std::size_t{2} << 20,
@@ -67,7 +67,7 @@ TEST_P(bound_of_the_device, holds_for_classes_that_are_full_one_after_the_other)
   EXPECT_EQ(beyond(ctx), 0U);
 }
 
-TEST_P(bound_of_the_device, holds_in_a_storm_of_all_sizes_whose_budget_is_full) {
+TEST_P(bound_of_the_device, holds_for_random_sizes_at_a_full_budget) {
   constexpr unsigned threads = 16;
   constexpr unsigned rounds = 1500;
   constexpr std::size_t most_live = 600; // enough for one thread to fill the budget

@@ -39,7 +39,7 @@ TEST_P(contexts, count_each_copy_by_its_kind) {
   EXPECT_EQ(ctx()->copies().read_counters(), counter_values{});
 }
 
-TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_of_one_stream) {
+TEST_P(contexts, count_events_only_between_different_streams) {
   const auto use_on = [&](const stream_ref& stream) {
     const buffer b = buffer::allocate(ctx(), 4096, stream, "one");
     const use_token token(stream, {writes(b)});
@@ -61,7 +61,7 @@ TEST_P(contexts, count_the_events_of_streams_that_wait_for_each_other_and_none_o
   EXPECT_EQ(ctx()->copies().read_counters().events, 0U);
 }
 
-TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
+TEST_P(contexts, count_scalar_reads_separately_and_limit_them) {
   const buffer b = make(64);
   fill(b, 0x11, ctx()->work_stream());
   use_token token(ctx()->work_stream(), {reads(b)});
@@ -83,7 +83,7 @@ TEST_P(contexts, count_scalar_reads_apart_and_bound_them) {
   }
 }
 
-TEST_P(contexts, count_each_time_that_the_host_waits_once) {
+TEST_P(contexts, count_each_wait_of_the_host_once) {
   const bool waits = !ctx()->on_host();
   const stream_lease other = ctx()->borrow_stream();
   const buffer b = make(64);
@@ -104,7 +104,7 @@ TEST_P(contexts, count_each_time_that_the_host_waits_once) {
   EXPECT_EQ(counted(), 0U);
 }
 
-TEST_P(contexts, neither_copy_nor_fill_nor_count_no_bytes) {
+TEST_P(contexts, ignore_copies_and_fills_of_zero_bytes) {
   const auto strict = ctx()->copies().forbid_downloads();
   ctx()->copies().copy(nullptr, nullptr, 0, to_host(), ctx()->work_stream());
   ctx()->copies().fill(nullptr, 1, 0, ctx()->work_stream());
@@ -112,7 +112,7 @@ TEST_P(contexts, neither_copy_nor_fill_nor_count_no_bytes) {
   EXPECT_NO_THROW(ctx()->copies().require_downloads(0));
 }
 
-TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
+TEST_P(contexts, free_cached_memory_beyond_a_new_limit) {
   context_options options;
   parse_stack("budget, caching", options.memory);
   const auto ctx = new_context(options);
@@ -130,7 +130,7 @@ TEST_P(contexts, give_the_cache_of_a_root_back_beyond_a_new_limit) {
   EXPECT_EQ(ctx->reports().statistics().budget.limit, cached - 1);
 }
 
-TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
+TEST_P(contexts, log_drains_that_ran_releases) {
   context_options options;
   options.releases = release_thread::none;
   const auto ctx = new_context(options);
@@ -164,7 +164,7 @@ TEST_P(contexts, log_what_they_drain_unless_it_is_nothing) {
   }
 }
 
-TEST_P(contexts, tell_own_external_pinned_and_foreign_bytes_apart) {
+TEST_P(contexts, count_own_external_pinned_and_foreign_bytes_separately) {
   constexpr std::size_t foreign = 64 << 20;
   const buffer own = make(1000);
   const block pinned = ctx()->pinned().allocate(4096, 0, ctx()->work_stream());
@@ -216,7 +216,7 @@ TEST_P(contexts, lend_a_bounded_number_of_streams) {
   }
 }
 
-TEST_P(contexts, get_a_stream_back_once_from_whoever_has_it_last) {
+TEST_P(contexts, get_a_stream_back_once_from_its_last_lease) {
   context_options options;
   options.max_streams = 1;
   const auto ctx = new_context(options);
@@ -230,7 +230,7 @@ TEST_P(contexts, get_a_stream_back_once_from_whoever_has_it_last) {
   EXPECT_THROW(static_cast<void>(ctx->borrow_stream()), error);
 }
 
-TEST_P(contexts, make_a_service_of_each_kind_once) {
+TEST_P(contexts, create_each_kind_of_service_once) {
   static int ended;
   ended = 0;
   struct first_kind : context_service {
@@ -270,7 +270,7 @@ TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
   EXPECT_TRUE(ctx()->close().empty()) << "what lived could still be dropped";
 }
 
-TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_other_way_round) {
+TEST_P(contexts, are_closed_with_their_root_context) {
   const auto child = ctx()->with_budget("child");
   const auto grandchild = child->with_budget("grandchild");
   const auto beside = ctx()->with_reservation(1000);
@@ -289,14 +289,14 @@ TEST_P(contexts, are_closed_with_the_one_they_were_derived_from_and_not_the_othe
   EXPECT_THROW(static_cast<void>(ctx()->with_reservation(1)), error);
 }
 
-TEST_P(contexts, give_back_at_close_what_they_had_reserved) {
+TEST_P(contexts, release_their_reservation_at_close) {
   const auto promised = ctx()->with_reservation(1000);
   EXPECT_EQ(ctx()->reports().statistics().budget.reserved, 1000U);
   promised->close();
   EXPECT_EQ(ctx()->reports().statistics().budget.reserved, 0U);
 }
 
-TEST_P(contexts, trim_tells_what_went_back) {
+TEST_P(contexts, trim_returns_the_freed_bytes) {
   context_options options;
   parse_stack("budget, caching", options.memory);
   const auto ctx = new_context(options);
@@ -345,7 +345,7 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   EXPECT_FALSE(refused());
 }
 
-TEST_P(contexts, die_with_their_last_buffer) {
+TEST_P(contexts, end_with_their_last_buffer) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   buffer last = make(64);
   context_.reset();
@@ -354,7 +354,7 @@ TEST_P(contexts, die_with_their_last_buffer) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
+TEST_P(contexts, are_kept_alive_by_the_context_of_a_buffer) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   buffer last = make(64);
   context_.reset();
@@ -369,7 +369,7 @@ TEST_P(contexts, live_on_with_a_buffer_that_tells_its_context) {
   EXPECT_THAT(again->reports().live_by_tag(), ::testing::IsEmpty());
 }
 
-TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
+TEST_P(contexts, end_once_if_threads_drop_them_concurrently) {
   constexpr std::size_t threads = 3;
   for (int round = 0; round < 20; ++round) {
     std::shared_ptr<context> mine = watch(context::create(ctx()->device_backend()));
@@ -389,7 +389,7 @@ TEST_P(contexts, die_once_when_threads_drop_them_and_their_buffers_at_once) {
   }
 }
 
-TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a_buffer_keeps_them) {
+TEST_P(contexts, expire_for_users_although_a_buffer_keeps_them_alive) {
   const std::weak_ptr<context> handed_out = context_;
   const std::weak_ptr<context> alive = context_->weak_from_this();
   buffer last = make(64);
@@ -400,7 +400,7 @@ TEST_P(contexts, are_let_go_of_with_the_last_copy_that_was_handed_out_although_a
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_P(contexts, outlive_what_kept_the_memory_of_others_for_them) {
+TEST_P(contexts, outlive_the_keepalives_of_external_memory) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
   std::atomic<bool> was_alive{false};
   std::uint8_t bytes[16];
@@ -436,7 +436,7 @@ TEST_P(contexts, slices_share_their_storage_and_stay_inside_it) {
   EXPECT_THROW(static_cast<void>(whole.slice(101, 0)), error);
 }
 
-TEST_P(contexts, tokens_lend_only_what_was_named) {
+TEST_P(contexts, tokens_give_access_only_to_their_buffers) {
   const buffer a = make(64);
   const buffer b = make(64);
   use_token token(ctx()->work_stream(), {reads(a), reads(buffer{})});

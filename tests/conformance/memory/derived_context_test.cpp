@@ -20,7 +20,7 @@ protected:
   [[nodiscard]] std::uint64_t reserved() const { return ctx()->reports().statistics().budget.reserved; }
 };
 
-TEST_P(derived_contexts, a_child_and_its_parent_agree_in_both_orders_of_dropping) {
+TEST_P(derived_contexts, a_child_and_its_parent_agree_in_any_order_of_destruction) {
   for (const bool child_first : {true, false}) {
     auto query = watch(ctx()->with_budget("query", 1000));
     buffer in_child = take(query, 600, "hash table");
@@ -70,7 +70,7 @@ TEST_P(derived_contexts, a_child_is_refused_by_its_own_limit_and_by_its_parents)
   EXPECT_EQ(query->reports().statistics().budget.current, 600U) << "a refusal leaves no trace";
 }
 
-TEST_P(derived_contexts, a_reservation_blocks_others_and_materialises_exactly) {
+TEST_P(derived_contexts, a_reservation_blocks_other_requests_and_becomes_exact_charges) {
   auto promised = ctx()->with_reservation(limit - 1000);
   EXPECT_EQ(reserved(), limit - 1000);
   EXPECT_EQ(current(), 0U);
@@ -86,7 +86,7 @@ TEST_P(derived_contexts, a_reservation_blocks_others_and_materialises_exactly) {
   EXPECT_THROW(static_cast<void>(take(promised, 1)), error);
 }
 
-TEST_P(derived_contexts, the_unused_part_returns_in_either_order) {
+TEST_P(derived_contexts, the_unused_part_of_a_reservation_is_returned) {
   auto promised = ctx()->with_reservation(1000);
   auto drawn = std::optional(take(promised, 400));
   EXPECT_EQ(reserved(), 600U);
@@ -104,7 +104,7 @@ TEST_P(derived_contexts, the_unused_part_returns_in_either_order) {
   EXPECT_EQ(reserved(), 0U);
 }
 
-TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_where_it_was_taken) {
+TEST_P(derived_contexts, a_failed_upstream_allocation_refunds_every_byte) {
   for (const std::string base : {"caching", "async", "direct"}) {
     SCOPED_TRACE(base);
     context_options options;
@@ -137,7 +137,7 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_gives_every_byte_back_to_w
   }
 }
 
-TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_wins) {
+TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_succeeds) {
   constexpr int rounds = 10'000;
   std::atomic<int> wins{0};
   std::atomic<int> ready{0};
@@ -168,7 +168,7 @@ TEST_P(derived_contexts, of_two_reservations_for_the_whole_budget_exactly_one_wi
   EXPECT_EQ(reserved(), 0U);
 }
 
-TEST_P(derived_contexts, overbooking_is_refused_unless_it_is_asked_for) {
+TEST_P(derived_contexts, overbooking_is_refused_unless_requested) {
   const buffer most = take(ctx(), limit - 100);
   EXPECT_THROW(static_cast<void>(ctx()->with_reservation(101)), error);
   const auto promised = ctx()->with_reservation(300, overbooking::allow);
@@ -178,7 +178,7 @@ TEST_P(derived_contexts, overbooking_is_refused_unless_it_is_asked_for) {
   EXPECT_EQ(current(), limit);
 }
 
-TEST_P(derived_contexts, a_reservation_asks_hooks_as_a_request_does) {
+TEST_P(derived_contexts, a_reservation_calls_pressure_hooks) {
   std::optional<buffer> spillable = take(ctx(), limit / 2);
   std::uint64_t asked_for = 0;
   const auto hook = ctx()->add_pressure_hook("spill", 0, [&](std::uint64_t bytes) {
@@ -195,7 +195,7 @@ TEST_P(derived_contexts, a_reservation_asks_hooks_as_a_request_does) {
   EXPECT_EQ(reserved(), limit);
 }
 
-TEST_P(derived_contexts, a_reservation_waits_in_line_for_others_to_free) {
+TEST_P(derived_contexts, a_reservation_waits_in_line_for_free_bytes) {
   context_options options;
   options.budget = limit;
   options.pressure.wait = std::chrono::minutes(5);
@@ -214,7 +214,7 @@ TEST_P(derived_contexts, a_reservation_waits_in_line_for_others_to_free) {
   EXPECT_EQ(ctx->reports().statistics().budget.reserved, 0U);
 }
 
-TEST_P(derived_contexts, a_reservation_that_waits_ends_when_its_budget_is_closed) {
+TEST_P(derived_contexts, a_waiting_reservation_is_refused_when_its_budget_is_closed) {
   context_options options;
   options.budget = limit;
   options.pressure.wait = std::chrono::minutes(5);
@@ -236,7 +236,7 @@ TEST_P(derived_contexts, a_reservation_that_waits_ends_when_its_budget_is_closed
   waiter.join();
 }
 
-TEST_P(derived_contexts, hooks_are_asked_by_priority_until_the_request_fits) {
+TEST_P(derived_contexts, hooks_are_called_by_priority_until_the_request_fits) {
   std::vector<std::string> asked;
   std::optional<buffer> spillable = take(ctx(), limit / 2);
   std::optional<buffer> precious = take(ctx(), limit / 2);
@@ -266,7 +266,7 @@ TEST_P(derived_contexts, hooks_are_asked_by_priority_until_the_request_fits) {
   EXPECT_EQ(ctx()->reports().statistics().budget.refused, 0U);
 }
 
-TEST_P(derived_contexts, a_removed_hook_is_not_asked) {
+TEST_P(derived_contexts, a_removed_hook_is_not_called) {
   int asked = 0;
   {
     const auto hook = ctx()->add_pressure_hook("gone", 0, [&](std::uint64_t) {
@@ -278,14 +278,14 @@ TEST_P(derived_contexts, a_removed_hook_is_not_asked) {
   EXPECT_EQ(asked, 0);
 }
 
-TEST_P(derived_contexts, a_hook_that_claims_to_free_and_does_not_ends_in_a_refusal) {
+TEST_P(derived_contexts, a_hook_that_frees_less_than_it_claims_leads_to_a_refusal) {
   std::uint64_t claims = 3;
   const auto hook =
       ctx()->add_pressure_hook("liar", 0, [&](std::uint64_t) { return claims > 0 ? claims-- : 0; });
   EXPECT_THROW(static_cast<void>(take(ctx(), limit + 1)), error);
 }
 
-TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
+TEST_P(derived_contexts, a_request_waits_in_line_for_free_bytes) {
   context_options options;
   options.budget = 1000;
   options.pressure.wait = std::chrono::minutes(5);
@@ -304,7 +304,7 @@ TEST_P(derived_contexts, a_request_waits_in_line_for_others_to_free) {
   EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
 }
 
-TEST_P(derived_contexts, closing_one_leaves_the_others_open) {
+TEST_P(derived_contexts, closing_one_does_not_close_the_others) {
   const auto query = watch(ctx()->with_budget("query"));
   const buffer kept = take(query, 64, "kept");
   const bytes_by_name expected{{"kept", 64}};

@@ -97,7 +97,7 @@ private:
   report_sink before_ = nullptr;
 };
 
-TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
+TEST_P(graph_pools, serve_allocations_in_a_capture_without_invalidating_it) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -116,7 +116,7 @@ TEST_P(graph_pools, serve_what_is_allocated_in_a_capture_and_leave_it_whole) {
   EXPECT_EQ(charged(), 2 * pool_bytes);
 }
 
-TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
+TEST_P(graph_pools, are_suggested_if_a_capture_allocates_without_one) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -133,7 +133,7 @@ TEST_P(graph_pools, are_named_where_a_capture_allocates_without_one) {
   EXPECT_TRUE(capture.end());
 }
 
-TEST_P(graph_pools, serve_nobody_else_while_they_are_open) {
+TEST_P(graph_pools, serve_only_the_capturing_stream) {
   const graph_pool_scope open(pool());
   void* const before = lend_memory(ctx(), pool_bytes, foreign(), "array");
   EXPECT_EQ(ctx()->reports().live_by_tag(), (bytes_by_name{{"array", pool_bytes}}));
@@ -165,7 +165,7 @@ TEST_P(graph_pools, serve_from_the_innermost_scope) {
   EXPECT_TRUE(capture.end());
 }
 
-TEST_P(graph_pools, keep_what_was_freed_until_they_are_released) {
+TEST_P(graph_pools, keep_freed_memory_until_they_are_released) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -181,7 +181,7 @@ TEST_P(graph_pools, keep_what_was_freed_until_they_are_released) {
   }
 }
 
-TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
+TEST_P(graph_pools, are_released_after_running_graphs) {
   void* const address = captures() ? captured_and_freed() : lend_memory(pool(), pool_bytes, foreign());
   if (!captures()) {
     take_back(address);
@@ -215,7 +215,7 @@ TEST_P(graph_pools, are_released_behind_the_graphs_that_still_run) {
   }
 }
 
-TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
+TEST_P(graph_pools, use_only_memory_without_pending_users) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -241,7 +241,7 @@ TEST_P(graph_pools, take_memory_whose_earlier_users_have_finished) {
   }
 }
 
-TEST_P(graph_pools, give_to_a_stream_of_a_capture_what_it_alone_has_used) {
+TEST_P(graph_pools, reuse_memory_in_a_capture_that_only_its_stream_has_used) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -271,7 +271,7 @@ TEST_P(graph_pools, give_to_a_stream_of_a_capture_what_it_alone_has_used) {
   }
 }
 
-TEST_P(graph_pools, use_memory_that_comes_back_from_nowhere_again_in_its_own_scope_alone) {
+TEST_P(graph_pools, reuse_memory_freed_without_a_stream_only_within_its_scope) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -294,7 +294,7 @@ TEST_P(graph_pools, use_memory_that_comes_back_from_nowhere_again_in_its_own_sco
   EXPECT_TRUE(capture.end());
 }
 
-TEST_P(graph_pools, keep_what_comes_back_from_nowhere_after_their_scope) {
+TEST_P(graph_pools, do_not_reuse_memory_freed_without_a_stream_after_its_scope) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -314,7 +314,7 @@ TEST_P(graph_pools, keep_what_comes_back_from_nowhere_after_their_scope) {
   EXPECT_TRUE(capture.end());
 }
 
-TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_capture_has_it) {
+TEST_P(graph_pools, do_not_reuse_memory_in_a_capture_while_other_work_uses_it) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }
@@ -336,7 +336,7 @@ TEST_P(graph_pools, wait_for_what_used_memory_after_its_capture_before_the_next_
   take_back(result);
 }
 
-TEST_P(graph_pools, refuse_what_the_budget_has_no_room_for_and_leave_the_capture_whole) {
+TEST_P(graph_pools, refuse_requests_beyond_the_budget_without_invalidating_the_capture) {
   const graph_pool_scope open(pool());
   std::optional<graph_capture> capture(std::in_place, device(), handle());
   void* const held = lend_memory(pool(), pool_bytes, foreign());
@@ -354,7 +354,7 @@ TEST_P(graph_pools, refuse_what_the_budget_has_no_room_for_and_leave_the_capture
   take_back(fits, limit - pool_bytes);
 }
 
-TEST_P(graph_pools, keep_captured_work_and_other_work_of_a_stream_apart) {
+TEST_P(graph_pools, distinguish_captured_from_eager_work_of_a_stream) {
   void* const eager = lend_memory(pool(), pool_bytes, foreign());
   take_back(eager);
   EXPECT_EQ(lend_memory(pool(), pool_bytes, foreign()), eager) << "its stream orders it";
@@ -379,7 +379,7 @@ TEST_P(graph_pools, keep_captured_work_and_other_work_of_a_stream_apart) {
   take_back(next);
 }
 
-TEST_P(graph_pools, take_no_more_than_their_users_need_at_once) {
+TEST_P(graph_pools, split_and_merge_memory_instead_of_growing) {
   void* const whole = lend_memory(pool(), pool_bytes, foreign());
   take_back(whole);
   void* const half = lend_memory(pool(), pool_bytes / 2, foreign());
@@ -406,7 +406,7 @@ TEST_P(graph_pools, honour_alignments) {
   EXPECT_THROW(static_cast<void>(lend_memory(pool(), SIZE_MAX, foreign(), page)), error);
 }
 
-TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more) {
+TEST_P(graph_pools, refuse_requests_after_their_release) {
   void* const out = lend_memory(pool(), pool_bytes, foreign());
   void* const back = lend_memory(pool(), pool_bytes, foreign());
   take_back(back);
@@ -422,7 +422,7 @@ TEST_P(graph_pools, that_are_released_wait_for_what_is_out_and_give_nothing_more
   EXPECT_EQ(charged(), 0U);
 }
 
-TEST_P(graph_pools, live_as_long_as_what_is_out) {
+TEST_P(graph_pools, live_as_long_as_their_memory_is_lent) {
   auto own = graph_pool::create(ctx(), "own");
   const std::weak_ptr<graph_pool> alive = own;
   void* const out = lend_memory(own, pool_bytes, foreign());
@@ -462,7 +462,7 @@ TEST_P(graph_pools, serve_many_threads_at_once) {
   EXPECT_LE(pool()->bytes(), threads * std::size_t{8 << 20}) << "what was freed was not used again";
 }
 
-TEST_P(graph_pools, make_the_capture_known) {
+TEST_P(graph_pools, announce_the_capture) {
   if (!captures()) {
     GTEST_SKIP() << captures_nothing;
   }

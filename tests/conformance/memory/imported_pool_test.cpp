@@ -79,7 +79,7 @@ protected:
   }
 };
 
-TEST_P(imported_pools, are_not_there_on_the_host) {
+TEST_P(imported_pools, do_not_exist_on_the_host) {
   if (!on_host()) {
     GTEST_SKIP() << "of the host";
   }
@@ -89,7 +89,7 @@ TEST_P(imported_pools, are_not_there_on_the_host) {
   EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(filled(ctx, 1))); }), errc::unsupported);
 }
 
-TEST_P(imported_pools, are_of_contexts_that_were_opened_for_it) {
+TEST_P(imported_pools, require_a_context_with_an_exportable_pool) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }
@@ -107,7 +107,7 @@ TEST_P(imported_pools, are_of_contexts_that_were_opened_for_it) {
             errc::unsupported);
 }
 
-TEST_P(imported_pools, name_the_allocation_and_where_the_bytes_lie_in_it) {
+TEST_P(imported_pools, identify_bytes_by_allocation_and_offset) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }
@@ -161,7 +161,7 @@ TEST_P(imported_pools, share_allocations_of_every_size) {
   }
 }
 
-TEST_P(imported_pools, do_not_share_what_is_not_of_the_pool) {
+TEST_P(imported_pools, refuse_memory_outside_of_the_pool) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }
@@ -178,7 +178,7 @@ TEST_P(imported_pools, do_not_share_what_is_not_of_the_pool) {
             errc::unsupported);
 }
 
-TEST_P(imported_pools, show_the_same_bytes_at_other_addresses) {
+TEST_P(imported_pools, map_the_same_bytes_at_other_addresses) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -206,7 +206,7 @@ TEST_P(imported_pools, show_the_same_bytes_at_other_addresses) {
   EXPECT_TRUE(dropped);
 }
 
-TEST_P(imported_pools, map_an_allocation_once_for_all_who_open_it) {
+TEST_P(imported_pools, map_an_allocation_once_for_all_users) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -243,7 +243,7 @@ struct kept_bytes {
   export_hold hold;
 };
 
-TEST_P(imported_pools, are_closed_after_the_importers_work_and_before_the_exporter_hears_of_it) {
+TEST_P(imported_pools, are_unmapped_after_the_importers_work_and_before_the_lease_ends) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -269,7 +269,7 @@ TEST_P(imported_pools, are_closed_after_the_importers_work_and_before_the_export
   EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20))) << "of the exporter's memory";
 }
 
-TEST_P(imported_pools, wait_for_the_last_writes_before_they_are_named) {
+TEST_P(imported_pools, wait_for_the_last_writes_before_an_export) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -287,7 +287,7 @@ TEST_P(imported_pools, wait_for_the_last_writes_before_they_are_named) {
   EXPECT_TRUE(all(content(pool->open_bytes(ctx, named, nullptr, "opened")), 2));
 }
 
-TEST_P(imported_pools, tell_who_frees_what_others_have_open) {
+TEST_P(imported_pools, report_memory_that_is_freed_while_it_is_mapped) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -300,7 +300,7 @@ TEST_P(imported_pools, tell_who_frees_what_others_have_open) {
   expect_races();
 }
 
-TEST_P(imported_pools, refuse_what_does_not_fit) {
+TEST_P(imported_pools, refuse_mismatched_arguments) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
@@ -334,7 +334,7 @@ TEST_P(imported_pools, refuse_what_does_not_fit) {
   }
 }
 
-TEST_P(imported_pools, leave_nothing_behind_where_a_call_fails) {
+TEST_P(imported_pools, leak_nothing_if_a_call_fails) {
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }

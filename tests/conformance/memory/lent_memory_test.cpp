@@ -90,7 +90,7 @@ private:
   std::optional<stream_lease> second_;
 };
 
-TEST_P(lent_memory, counts_in_budget_ledger_and_tag_until_it_comes_back) {
+TEST_P(lent_memory, is_counted_in_budget_ledger_and_tag_until_it_is_returned) {
   void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"cudf", lent_bytes}};
   EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
@@ -111,7 +111,7 @@ TEST_P(lent_memory, is_refused_with_the_numbers_of_the_budget) {
   }
 }
 
-TEST_P(lent_memory, of_no_bytes_is_null_and_a_request) {
+TEST_P(lent_memory, of_zero_bytes_is_null_and_counts_as_a_request) {
   const std::uint64_t before = ctx()->memory_budget()->statistics().requests;
   EXPECT_EQ(lend_memory(ctx(), 0, first(), "cudf"), nullptr);
   EXPECT_EQ(ctx()->memory_budget()->statistics().requests, before + 1);
@@ -119,7 +119,7 @@ TEST_P(lent_memory, of_no_bytes_is_null_and_a_request) {
   EXPECT_EQ(last_lent_report(), "");
 }
 
-TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
+TEST_P(lent_memory, has_the_requested_alignment) {
   constexpr std::size_t page = 4096;
   void* const address = lend_memory(ctx(), 100, first(), "cudf", page);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % page, 0u);
@@ -127,7 +127,7 @@ TEST_P(lent_memory, has_the_alignment_that_was_asked_for) {
   EXPECT_EQ(last_lent_report(), "");
 }
 
-TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
+TEST_P(lent_memory, returned_twice_or_never_lent_is_reported) {
   void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
   take_back_memory(address, lent_bytes, first().native_handle());
   EXPECT_EQ(last_lent_report(), "");
@@ -138,7 +138,7 @@ TEST_P(lent_memory, that_comes_back_twice_or_was_never_lent_is_reported) {
   EXPECT_THAT(last_lent_report(), HasSubstr("was not lent"));
 }
 
-TEST_P(lent_memory, that_comes_back_with_another_size_is_reported_and_freed) {
+TEST_P(lent_memory, returned_with_another_size_is_reported_and_freed) {
   void* const address = lend_memory(ctx(), lent_bytes, first(), "cudf");
   take_back_memory(address, 7, first().native_handle());
   EXPECT_THAT(last_lent_report(), HasSubstr("has 1048576 bytes and was returned as 7"));
@@ -161,7 +161,7 @@ TEST_P(lent_memory, keeps_its_context_alive) {
 
 // The simulated device also reports the missing edge where one of these waits is left out.
 
-TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
+TEST_P(lent_memory, is_reused_on_another_stream_after_the_work_on_its_stream) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
@@ -169,7 +169,7 @@ TEST_P(lent_memory, is_reused_elsewhere_behind_the_work_on_its_stream) {
   expect_reuse_behind(lent, held, second());
 }
 
-TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_back_on) {
+TEST_P(lent_memory, is_reused_after_the_work_on_the_stream_of_its_return) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   ctx()->synchronize(first());
   const auto held = hold(second());
@@ -178,7 +178,7 @@ TEST_P(lent_memory, is_reused_behind_the_work_on_another_stream_that_it_came_bac
   expect_reuse_behind(lent, held, first());
 }
 
-TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
+TEST_P(lent_memory, is_reused_at_once_on_the_stream_of_its_return) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());
@@ -192,7 +192,7 @@ TEST_P(lent_memory, is_reused_at_once_on_the_stream_it_came_back_on) {
   take_back_memory(next, lent_bytes, first().native_handle());
 }
 
-TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothing) {
+TEST_P(lent_memory, on_a_single_stream_needs_no_event_and_no_wait) {
   const auto lend_and_return = [&] {
     void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
     work_on(lent, 1, first());
@@ -212,7 +212,7 @@ TEST_P(lent_memory, that_stays_on_its_stream_costs_no_event_and_waits_for_nothin
   EXPECT_EQ(ctx()->copies().read_counters().synchronizations, 0U);
 }
 
-TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
+TEST_P(lent_memory, records_one_event_for_repeated_uses_on_a_stream) {
   const stream foreign(shared_device()); // marked with an event at once
   const auto events = [&](int notes) {
     void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
@@ -230,7 +230,7 @@ TEST_P(lent_memory, is_marked_once_on_a_stream_that_was_noted_often) {
   EXPECT_EQ(events(5), of_one);
 }
 
-TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
+TEST_P(lent_memory, is_reused_after_a_noted_use) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
   ctx()->synchronize(first());
   const auto held = hold(second());
@@ -241,7 +241,7 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_was_noted) {
   expect_reuse_behind(lent, held, first());
 }
 
-TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_default_stream) {
+TEST_P(lent_memory, is_reused_after_a_use_noted_by_another_thread_on_its_default_stream) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
   ctx()->synchronize(first());
   std::unique_ptr<gate> held;
@@ -262,7 +262,7 @@ TEST_P(lent_memory, is_reused_behind_a_use_that_another_thread_noted_on_its_defa
   other.join();
 }
 
-TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
+TEST_P(lent_memory, with_unknown_streams_is_reused_after_all_work) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cupy");
   ctx()->synchronize(first());
   const auto held = hold(second());
@@ -271,7 +271,7 @@ TEST_P(lent_memory, whose_streams_are_unknown_is_reused_behind_all_work) {
   expect_reuse_behind(lent, held, first());
 }
 
-TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_the_capture) {
+TEST_P(lent_memory, returned_on_a_capturing_stream_is_released_after_the_capture) {
   const stream foreign(shared_device());
   for (const bool noted : {false, true}) {
     void* const lent = lend_memory(ctx(), lent_bytes, first(), "rmm");
@@ -287,7 +287,7 @@ TEST_P(lent_memory, that_comes_back_on_a_stream_in_a_capture_is_released_after_t
   EXPECT_EQ(last_lent_report(), "");
 }
 
-TEST_P(lent_memory, is_kept_by_whoever_has_its_storage) {
+TEST_P(lent_memory, is_kept_alive_by_its_storage) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "kept");
   std::shared_ptr<storage> kept = find_lent(lent);
   ASSERT_NE(kept, nullptr);
@@ -311,7 +311,7 @@ TEST_P(lent_memory, is_kept_by_whoever_has_its_storage) {
   EXPECT_EQ(find_lent(nullptr), nullptr);
 }
 
-TEST_P(lent_memory, comes_back_on_any_thread) {
+TEST_P(lent_memory, can_be_returned_on_any_thread) {
   constexpr int rounds = 200;
   std::array<std::atomic<void*>, rounds> passed{};
   std::thread borrower([&] {

@@ -60,7 +60,7 @@ TEST_P(memory_kinds, own_memory_has_the_kind_of_its_resource) {
   EXPECT_EQ(buffer().kind(), memory_kind::host);
 }
 
-TEST_P(memory_kinds, what_a_lender_does_not_say_the_driver_is_asked) {
+TEST_P(memory_kinds, external_memory_of_unknown_kind_is_queried_from_the_driver) {
   EXPECT_EQ(adopted().kind(), pinned_kind());
   EXPECT_EQ(adopted(memory_kind::managed).kind(), memory_kind::managed) << "what he says is not asked";
   const buffer own = make(100);
@@ -72,7 +72,7 @@ TEST_P(memory_kinds, what_a_lender_does_not_say_the_driver_is_asked) {
   EXPECT_EQ(buffer::adopt(ctx(), {}).kind(), own.kind()) << "of no bytes there is nothing to ask";
 }
 
-TEST_P(memory_kinds, a_tensor_of_the_device_is_what_its_driver_says) {
+TEST_P(memory_kinds, an_imported_tensor_has_the_kind_that_the_driver_reports) {
   support::lent_tensor<DLManagedTensor> lent(
       pinned_.pointer, rows, support::dtype(kDLUInt, 8),
       {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
@@ -86,7 +86,7 @@ TEST_P(memory_kinds, a_tensor_of_the_device_is_what_its_driver_says) {
   EXPECT_EQ(dlpack_device(taken), expected);
 }
 
-TEST_P(memory_kinds, page_locked_memory_goes_to_the_cpu_without_a_copy) {
+TEST_P(memory_kinds, page_locked_memory_is_exported_to_the_cpu_without_a_copy) {
   const column source = page_locked_column();
   ctx()->copies().reset_counters();
   fill(source.values(), 9, ctx()->work_stream());
@@ -99,7 +99,7 @@ TEST_P(memory_kinds, page_locked_memory_goes_to_the_cpu_without_a_copy) {
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host.calls, 0U);
 }
 
-TEST_P(memory_kinds, a_consumer_on_the_cpu_that_names_no_stream_gets_finished_memory) {
+TEST_P(memory_kinds, a_cpu_consumer_without_a_stream_gets_finished_memory) {
   const auto held = close_gate(ctx()->work_stream().native_handle());
   if (!held) {
     GTEST_SKIP() << nothing_pends;
@@ -113,7 +113,7 @@ TEST_P(memory_kinds, a_consumer_on_the_cpu_that_names_no_stream_gets_finished_me
   });
 }
 
-TEST_P(memory_kinds, a_copy_of_page_locked_memory_for_the_cpu_is_in_host_memory) {
+TEST_P(memory_kinds, a_copy_for_the_cpu_is_in_pageable_memory) {
   const column source = page_locked_column();
   const dlpack_export how{std::nullopt, tensor_device{kDLCPU, 0}, copy_policy::always};
   const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack_versioned(source, how));
@@ -122,7 +122,7 @@ TEST_P(memory_kinds, a_copy_of_page_locked_memory_for_the_cpu_is_in_host_memory)
   EXPECT_EQ(std::vector<std::uint8_t>(first, first + rows), content());
 }
 
-TEST_P(memory_kinds, a_copy_can_not_be_of_a_kind_that_copies_do_not_have) {
+TEST_P(memory_kinds, a_copy_can_not_be_requested_in_page_locked_memory) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "page-locked memory is ordinary memory there";
   }
@@ -130,7 +130,7 @@ TEST_P(memory_kinds, a_copy_can_not_be_of_a_kind_that_copies_do_not_have) {
   EXPECT_THROW(static_cast<void>(export_dlpack_versioned(page_locked_column(), how)), error);
 }
 
-TEST_P(memory_kinds, arrow_exports_what_the_cpu_can_read_in_place) {
+TEST_P(memory_kinds, arrow_exports_cpu_readable_memory_in_place) {
   const column source = page_locked_column();
   fill(source.values(), 7, ctx()->work_stream());
   ctx()->copies().reset_counters();

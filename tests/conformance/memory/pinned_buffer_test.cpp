@@ -40,7 +40,7 @@ TEST_P(pinned_buffers, are_charged_to_the_budget_of_the_host) {
   EXPECT_EQ(ctx()->reports().statistics().ledger.own, 100'000U);
 }
 
-TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
+TEST_P(pinned_buffers, are_written_and_read_like_other_buffers) {
   const buffer made = pinned(1000);
   const auto writer = ctx()->borrow_stream();
   fill(made, 5, writer.ref());
@@ -54,7 +54,7 @@ TEST_P(pinned_buffers, are_written_and_read_as_any_other) {
   EXPECT_EQ(seen, std::vector<std::uint8_t>(1000, 5));
 }
 
-TEST_P(pinned_buffers, are_given_back_after_the_work_on_them) {
+TEST_P(pinned_buffers, are_freed_after_the_work_on_them) {
   const auto writer = ctx()->borrow_stream();
   const auto held = close_gate(writer.ref().native_handle());
   {
@@ -88,7 +88,7 @@ TEST_P(pinned_buffers, are_refused_with_the_numbers_of_the_host) {
   EXPECT_EQ(charged(), 1'000'000U);
 }
 
-TEST_P(pinned_buffers, that_are_unused_make_room_for_others) {
+TEST_P(pinned_buffers, are_freed_from_the_cache_for_other_requests) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the budget of the context is the host's";
   }
@@ -99,7 +99,7 @@ TEST_P(pinned_buffers, that_are_unused_make_room_for_others) {
   EXPECT_EQ(ctx()->reports().statistics().pinned, 131'072U);
 }
 
-TEST_P(pinned_buffers, of_a_child_are_the_childs_on_the_host_alone) {
+TEST_P(pinned_buffers, of_a_child_are_charged_to_the_hosts_budget) {
   const auto child = watch(ctx()->with_budget("child", 5000));
   const buffer made = pinned(child, 4000);
   EXPECT_EQ(child->memory_budget()->statistics().current, ctx()->on_host() ? 4000U : 0U);
@@ -109,7 +109,7 @@ TEST_P(pinned_buffers, of_a_child_are_the_childs_on_the_host_alone) {
   EXPECT_EQ(promised->drawn_from()->left(), ctx()->on_host() ? 1000U : 3000U);
 }
 
-TEST_P(pinned_buffers, are_the_only_other_kind) {
+TEST_P(pinned_buffers, are_the_only_kind_besides_device_memory) {
   const buffer own = buffer::allocate(ctx(), 10, ctx()->work_stream(), "own", 0, memory_kind::device);
   EXPECT_EQ(own.kind(), ctx()->on_host() ? memory_kind::host : memory_kind::device);
   for (const memory_kind kind : {memory_kind::managed, memory_kind::host}) {
@@ -126,7 +126,7 @@ TEST_P(pinned_buffers, are_the_only_other_kind) {
   }
 }
 
-TEST_P(pinned_buffers, of_no_bytes_take_nothing) {
+TEST_P(pinned_buffers, of_zero_bytes_are_not_charged) {
   const buffer none = pinned(0);
   EXPECT_EQ(none.address(), 0U);
   EXPECT_EQ(charged(), 0U);
@@ -166,7 +166,7 @@ protected:
   }
 };
 
-TEST_P(pinned_chunks, are_charged_to_the_host_and_fewer_where_it_has_no_room) {
+TEST_P(pinned_chunks, are_charged_to_the_host_which_may_limit_their_number) {
   const std::vector<std::byte> source(60'000, std::byte{9});
   for (const std::uint64_t chunks : {1U, 2U, 11U, 12U, 13U}) {
     SCOPED_TRACE(chunks);
@@ -182,7 +182,7 @@ TEST_P(pinned_chunks, are_charged_to_the_host_and_fewer_where_it_has_no_room) {
   }
 }
 
-TEST_P(pinned_chunks, without_room_for_one_nothing_is_moved) {
+TEST_P(pinned_chunks, refuse_a_transfer_without_room_for_one) {
   const auto ctx = with_room(4000);
   if (ctx->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";

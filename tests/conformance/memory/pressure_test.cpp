@@ -67,7 +67,7 @@ TEST_P(pressure_steps, a_request_waits_for_pending_releases) {
   EXPECT_EQ(ctx->reports().statistics().budget.refused, 0U);
 }
 
-TEST_P(pressure_steps, a_policy_that_waits_for_no_release_refuses_while_one_is_pending) {
+TEST_P(pressure_steps, without_a_wait_a_request_is_refused_while_a_release_is_pending) {
   const auto ctx =
       with("budget, direct", {.drain = true, .release_wait = std::chrono::milliseconds(0), .trim = true});
   const auto writer = ctx->borrow_stream();
@@ -106,7 +106,7 @@ TEST_P(pressure_steps, a_drain_is_logged_with_the_number_of_its_releases) {
   ctx->reports().log()->detach(sink);
 }
 
-TEST_P(pressure_steps, what_is_kept_for_nothing_is_trimmed_unless_the_policy_says_no) {
+TEST_P(pressure_steps, unused_memory_is_trimmed_unless_the_policy_disables_it) {
   for (const bool trims : {true, false}) {
     const auto ctx = with("guard, budget, direct", {.trim = trims}); // quarantined blocks are charged
     static_cast<void>(take(ctx, room / 2));
@@ -122,7 +122,7 @@ TEST_P(pressure_steps, what_is_kept_for_nothing_is_trimmed_unless_the_policy_say
   }
 }
 
-TEST_P(pressure_steps, a_refusal_of_a_child_leaves_the_cache_of_the_device_to_its_neighbours) {
+TEST_P(pressure_steps, a_refusal_of_a_child_does_not_trim_the_cache_of_its_siblings) {
   const auto ctx = with("budget, caching", {});
   const auto child = watch(ctx->with_budget("child", 1000));
   const auto live = [&] { // acts as a neighbour that allocates the same sizes again and again
@@ -159,7 +159,7 @@ TEST_P(pressure_steps, hooks_come_after_trimming_and_before_the_refusal) {
   EXPECT_EQ(kinds(*sink), (std::vector<memory_event>{allocate, allocate, free, trim, relief, refuse}));
 }
 
-TEST_P(pressure_steps, hooks_are_left_alone_where_the_policy_says_so) {
+TEST_P(pressure_steps, hooks_are_not_called_if_the_policy_disables_them) {
   const auto ctx = with("budget", {.hooks = false});
   int asked = 0;
   const auto hook = ctx->add_pressure_hook("spill", 0, [&](std::uint64_t) {
@@ -170,7 +170,7 @@ TEST_P(pressure_steps, hooks_are_left_alone_where_the_policy_says_so) {
   EXPECT_EQ(asked, 0);
 }
 
-TEST_P(pressure_steps, a_room_maker_knows_the_request_and_is_asked_until_it_frees_nothing) {
+TEST_P(pressure_steps, a_room_maker_is_called_until_it_frees_nothing) {
   const auto ctx = with("budget", {});
   std::vector<buffer> kept;
   for (int i = 0; i < 4; ++i) {
@@ -198,7 +198,7 @@ TEST_P(pressure_steps, a_room_maker_knows_the_request_and_is_asked_until_it_free
   EXPECT_EQ(asked, 3);
 }
 
-TEST_P(pressure_steps, where_hooks_are_suspended_none_is_asked) {
+TEST_P(pressure_steps, suspended_hooks_are_not_called) {
   const auto ctx = with("budget", {});
   int asked = 0;
   const auto hook = ctx->add_pressure_hook("hook", 0, [&](std::uint64_t) {
@@ -217,7 +217,7 @@ TEST_P(pressure_steps, where_hooks_are_suspended_none_is_asked) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST_P(pressure_steps, what_a_room_maker_throws_ends_the_request) {
+TEST_P(pressure_steps, an_exception_of_a_room_maker_ends_the_request) {
   const auto ctx = with("budget", {});
   const auto maker = ctx->add_room_maker(
       "maker", 0, [](const shortage&) -> std::uint64_t { throw error(errc::io, "the disk is full"); });
@@ -231,7 +231,7 @@ TEST_P(pressure_steps, what_a_room_maker_throws_ends_the_request) {
   EXPECT_EQ(ctx->memory_budget()->statistics().current, room / 2) << "nothing stays charged";
 }
 
-TEST_P(pressure_steps, a_request_that_waits_in_vain_is_refused_and_leaves_the_line) {
+TEST_P(pressure_steps, a_request_that_times_out_is_refused_and_leaves_the_line) {
   const auto ctx = with("budget", {.wait = std::chrono::milliseconds(1)});
   const buffer most = take(ctx, room - 100);
   expect_refused(ctx, 101);

@@ -92,7 +92,7 @@ protected:
   }
 };
 
-TEST_P(storm, sixteen_threads_on_sixty_percent_of_their_demand_are_all_served_and_every_sample_is_exact) {
+TEST_P(storm, sixteen_threads_with_sixty_percent_of_their_demand_are_all_served) {
   constexpr unsigned rounds = 40;
   holdings all;
   std::atomic<std::size_t> running{many};
@@ -120,7 +120,7 @@ TEST_P(storm, sixteen_threads_on_sixty_percent_of_their_demand_are_all_served_an
   EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
 }
 
-TEST_P(storm, a_refused_request_never_shows_to_another_thread) {
+TEST_P(storm, a_refused_request_is_never_visible_to_other_threads) {
   context_options options;
   options.budget = 1000;
   const auto ctx = new_context(options);

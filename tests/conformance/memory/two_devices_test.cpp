@@ -47,7 +47,7 @@ protected:
   std::optional<stream_lease> there_stream_;
 };
 
-TEST_P(two_devices, copies_between_them_wait_for_the_writer_whoever_queues_them) {
+TEST_P(two_devices, copies_between_them_wait_for_the_writer_from_either_device) {
   const buffer ours = make(shared_bytes);
   fill(ours, 1, here());
   const buffer theirs = make_there(2);
@@ -60,7 +60,7 @@ TEST_P(two_devices, copies_between_them_wait_for_the_writer_whoever_queues_them)
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 3));
 }
 
-TEST_P(two_devices, memory_is_not_used_again_before_work_of_the_other_device_has_finished) {
+TEST_P(two_devices, memory_is_reused_after_the_work_of_the_other_device) {
   const buffer theirs = make_there(7);
   static_cast<void>(make(shared_bytes)); // the cache has memory before the gate closes
   const auto held = close_gate(here().native_handle());
@@ -104,7 +104,7 @@ TEST_P(two_devices, charge_their_own_budgets) {
   EXPECT_EQ(there_->reports().statistics().budget.current, shared_bytes);
 }
 
-TEST_P(two_devices, a_stream_of_one_uses_memory_of_the_other_where_it_has_access) {
+TEST_P(two_devices, a_stream_can_use_memory_of_the_other_device_with_peer_access) {
   const buffer theirs = make_there(1);
   if (ctx()->on_host()) {
     EXPECT_THROW(use_token(here(), {reads(theirs)}), error) << "two backends of the host share nothing";
@@ -152,7 +152,7 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
   EXPECT_EQ(read(seen), std::vector<std::uint8_t>(shared_bytes, 1));
 }
 
-TEST_P(two_devices, are_marked_once_each_however_often_one_was_made_visible) {
+TEST_P(two_devices, record_one_event_each_over_all_work) {
   EXPECT_TRUE(ctx()->make_visible_to(device()));
   const bool reachable = ctx()->make_visible_to(*second_device());
   EXPECT_EQ(ctx()->make_visible_to(*second_device()), reachable);

@@ -52,7 +52,7 @@ private:
   std::optional<stream_lease> ours_;
 };
 
-TEST_P(graph_captures, are_told_of_their_stream_alone_and_unharmed_by_the_question) {
+TEST_P(graph_captures, are_reported_only_for_their_stream_and_survive_the_query) {
   EXPECT_FALSE(foreign().capturing());
   graph_capture capture(device(), foreign().native_handle());
   EXPECT_EQ(foreign().capturing(), asynchronous());
@@ -61,7 +61,7 @@ TEST_P(graph_captures, are_told_of_their_stream_alone_and_unharmed_by_the_questi
   EXPECT_FALSE(foreign().capturing());
 }
 
-TEST_P(graph_captures, stay_whole_when_a_view_that_they_were_given_is_dropped) {
+TEST_P(graph_captures, survive_the_release_of_a_view_that_they_use) {
   auto b = std::optional(filled(1));
   graph_capture capture(device(), foreign().native_handle());
   {
@@ -75,7 +75,7 @@ TEST_P(graph_captures, stay_whole_when_a_view_that_they_were_given_is_dropped) {
   expect_released();
 }
 
-TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
+TEST_P(graph_captures, delay_the_release_of_views_until_they_end) {
   auto b = std::optional(filled(1));
   auto another = std::optional(filled(2));
   graph_capture capture(device(), foreign().native_handle());
@@ -93,7 +93,7 @@ TEST_P(graph_captures, hold_back_the_views_of_everybody_until_they_have_ended) {
   EXPECT_TRUE(ctx()->clocks()->mark_device().has_value()) << "held although the capture has ended";
 }
 
-TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
+TEST_P(graph_captures, are_noted_at_a_hand_over_without_waits) {
   const auto memory = filled(1);
   auto another = std::optional(filled(2));
   external_memory lent; // its pending work is unknown
@@ -113,7 +113,7 @@ TEST_P(graph_captures, are_followed_where_nothing_is_waited_for) {
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
 }
 
-TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
+TEST_P(graph_captures, receive_memory_whose_last_write_has_finished) {
   const buffer b = filled(1);
   const auto gate = close_gate(ours().native_handle());
   fill(b, 2, ours());
@@ -130,7 +130,7 @@ TEST_P(graph_captures, are_handed_memory_whose_last_write_has_finished) {
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(captured_bytes, 2));
 }
 
-TEST_P(graph_captures, may_have_tokens_opened_and_finished_in_them) {
+TEST_P(graph_captures, may_contain_whole_use_tokens) {
   const buffer in = filled(1);
   const buffer out = filled(0);
   fill(in, 3, ours());
@@ -149,7 +149,7 @@ TEST_P(graph_captures, may_have_tokens_opened_and_finished_in_them) {
   }
 }
 
-TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
+TEST_P(graph_captures, do_not_hide_work_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
@@ -174,7 +174,7 @@ TEST_P(graph_captures, do_not_hide_the_work_that_a_token_queued_before_them) {
   expect_released();
 }
 
-TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) {
+TEST_P(graph_captures, give_their_stream_another_identity_until_they_end) {
   const stream_ref outside = foreign();
   graph_capture capture(device(), outside.native_handle());
   EXPECT_EQ(foreign().made_in_capture(), asynchronous());
@@ -186,7 +186,7 @@ TEST_P(graph_captures, make_their_stream_another_one_for_as_long_as_they_go_on) 
   EXPECT_EQ(foreign(), outside);
 }
 
-TEST_P(graph_captures, may_lose_their_stream_once_they_have_ended) {
+TEST_P(graph_captures, allow_their_stream_to_be_destroyed_afterwards) {
   for (int round = 0; round < 3; ++round) { // companion streams are reused
     auto b = std::optional(filled(1));
     std::optional<stream> brief(shared_device());
@@ -203,7 +203,7 @@ TEST_P(graph_captures, may_lose_their_stream_once_they_have_ended) {
   }
 }
 
-TEST_P(graph_captures, are_given_no_memory) {
+TEST_P(graph_captures, get_no_memory_from_the_context) {
   if (!asynchronous()) {
     GTEST_SKIP() << "the host captures nothing";
   }

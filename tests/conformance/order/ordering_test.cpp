@@ -137,7 +137,7 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   EXPECT_EQ(read(b), std::vector<std::uint8_t>(ordered_bytes, 9));
 }
 
-TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
+TEST_P(ordering, a_token_destroyed_by_an_exception_still_orders_its_work) {
   const buffer b = filled(1);
   const auto held = hold(first());
   try {
@@ -155,7 +155,7 @@ TEST_P(ordering, a_token_dropped_by_an_exception_still_fences) {
   EXPECT_TRUE(landed(5));
 }
 
-TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
+TEST_P(ordering, all_readers_are_waited_for_beyond_the_tracked_number) {
   const buffer b = filled(3);
   std::vector<stream_lease> readers;
   std::vector<buffer> copies;
@@ -181,7 +181,7 @@ TEST_P(ordering, more_readers_than_are_kept_apart_are_all_waited_for) {
   }
 }
 
-TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_others) {
+TEST_P(ordering, memory_dropped_during_a_write_is_not_reused_before_its_end) {
   auto b = std::optional(filled(1));
   const auto held = hold(first());
   fill(*b, 0xEE, first());
@@ -194,7 +194,7 @@ TEST_P(ordering, memory_dropped_while_a_stream_still_writes_it_is_not_given_to_o
   }
 }
 
-TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_bytes_for_them) {
+TEST_P(ordering, memory_freed_during_reads_of_two_streams_keeps_its_bytes) {
   auto b = std::optional(filled(5));
   const buffer copy = filled(0);
   const auto held = hold(first());
@@ -216,7 +216,7 @@ TEST_P(ordering, memory_freed_before_two_other_streams_have_read_it_keeps_its_by
   }
 }
 
-TEST_P(ordering, memory_is_written_freed_and_had_again_on_one_stream_without_a_wait_of_the_host) {
+TEST_P(ordering, memory_is_reused_on_one_stream_without_a_wait_of_the_host) {
   const std::uintptr_t address = buffer::allocate(ctx(), ordered_bytes, first(), "round").address();
   const auto held = hold(first());
   ctx()->copies().reset_counters();
@@ -264,7 +264,7 @@ TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
   EXPECT_TRUE(landed(4));
 }
 
-TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
+TEST_P(ordering, an_export_is_released_after_work_on_an_unknown_stream) {
   auto b = std::optional(filled(6));
   const stream foreign(shared_device());
   const auto held = hold(foreign.ref());
@@ -282,7 +282,7 @@ TEST_P(ordering, an_export_is_fenced_on_a_stream_that_nobody_announced) {
   EXPECT_TRUE(landed(6)) << "the memory was reused before the consumer had read it";
 }
 
-TEST_P(ordering, a_view_given_back_during_an_announced_capture_is_released_afterwards) {
+TEST_P(ordering, a_view_returned_during_an_announced_capture_is_released_afterwards) {
   auto b = std::optional(filled(6));
   const stream foreign(shared_device());
   std::shared_ptr<void> capture = ctx()->capturing();
@@ -324,7 +324,7 @@ TEST_P(ordering, a_write_waits_for_the_consumers_of_an_outstanding_export) {
   EXPECT_TRUE(landed(6));
 }
 
-TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
+TEST_P(ordering, a_hand_over_waits_for_a_view_returned_during_a_capture) {
   for (const bool for_host : {false, true}) {
     const buffer b = filled(1);
     const stream foreign(shared_device());
@@ -339,7 +339,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_view_that_came_back_during_a_capture) {
   }
 }
 
-TEST_P(ordering, a_hand_over_waits_for_a_writer_whose_view_is_still_out) {
+TEST_P(ordering, a_hand_over_waits_for_a_writer_with_an_outstanding_view) {
   for (const bool for_host : {false, true}) {
     const buffer b = filled(1);
     const stream foreign(shared_device());
@@ -414,7 +414,7 @@ TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
   EXPECT_TRUE(landed(4));
 }
 
-TEST_P(ordering, a_thread_that_asks_for_what_it_holds_gets_busy_and_not_a_deadlock) {
+TEST_P(ordering, using_a_held_buffer_again_on_the_same_thread_throws_busy) {
   const buffer b = filled(0);
   const use_token outer(first(), {reads(b)});
   EXPECT_NO_THROW(use_token(second(), {reads(b)})) << "reads go together";
@@ -448,7 +448,7 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   EXPECT_TRUE(landed(5)) << "handed over before the write was finished";
 }
 
-TEST_P(ordering, a_buffer_named_twice_is_held_once_with_the_stronger_access) {
+TEST_P(ordering, a_repeated_buffer_is_held_once_with_the_stronger_access) {
   const buffer b = filled(1);
   {
     use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
@@ -470,7 +470,7 @@ TEST_P(ordering, a_failed_token_holds_nothing) {
   EXPECT_NO_THROW(use_token(third(), {writes(a), writes(b)}));
 }
 
-TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
+TEST_P(ordering, two_threads_write_a_buffer_one_after_the_other) {
   const buffer b = filled(0);
   std::vector<std::thread> writers;
   for (int t = 0; t < 2; ++t) {
@@ -492,7 +492,7 @@ TEST_P(ordering, two_threads_that_write_one_buffer_take_turns) {
   EXPECT_EQ(back, std::vector<std::uint8_t>(ordered_bytes, back.front())) << "two writes interleaved";
 }
 
-TEST_P(ordering, one_address_passes_between_streams_without_corruption) {
+TEST_P(ordering, an_address_is_reused_on_other_streams_without_corruption) {
   for (std::uint8_t round = 0; round < 64; ++round) {
     const stream_ref writer = round % 2 == 0 ? first() : second();
     const stream_ref reader = round % 2 == 0 ? third() : first();

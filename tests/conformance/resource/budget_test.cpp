@@ -57,7 +57,7 @@ TEST_P(budget_of_a_context, refuses_with_all_its_numbers) {
   }
 }
 
-TEST_P(budget_of_a_context, takes_the_charge_back_when_the_device_has_no_memory) {
+TEST_P(budget_of_a_context, refunds_the_charge_when_the_device_has_no_memory) {
   const auto roomy = new_context();
   try {
     static_cast<void>(buffer::allocate(roomy, std::size_t{1} << 60, roomy->work_stream()));
@@ -69,7 +69,7 @@ TEST_P(budget_of_a_context, takes_the_charge_back_when_the_device_has_no_memory)
   EXPECT_EQ(roomy->reports().statistics().ledger.buffers, 0U);
 }
 
-TEST_P(budget_of_a_context, never_refuses_a_loop_that_stays_inside_the_limit) {
+TEST_P(budget_of_a_context, never_refuses_a_loop_within_the_limit) {
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     context_options options;
     options.budget = 1 << 20;
@@ -115,7 +115,7 @@ TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
   }
 }
 
-TEST_P(budget_of_a_context, stays_exact_while_threads_write_verify_and_free) {
+TEST_P(budget_of_a_context, stays_exact_with_many_threads) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (unsigned t = 0; t < 4; ++t) {

@@ -104,19 +104,19 @@ private:
   own_stream second_{clocks_};
 };
 
-TEST_P(caching, a_block_of_the_same_stream_comes_after_its_earlier_use) {
+TEST_P(caching, a_block_of_the_same_stream_is_reused_after_its_earlier_use) {
   make();
   EXPECT_EQ(reuse(first()), std::vector<std::uint8_t>(size, 1));
   EXPECT_EQ(cache_->statistics().steals, 0U);
 }
 
-TEST_P(caching, a_block_of_another_stream_comes_after_its_earlier_use) {
+TEST_P(caching, a_block_of_another_stream_is_reused_after_its_earlier_use) {
   make();
   EXPECT_EQ(reuse(second()), std::vector<std::uint8_t>(size, 1));
   EXPECT_EQ(cache_->statistics().steals, 1U);
 }
 
-TEST_P(caching, without_its_points_a_block_of_another_stream_is_corrupted) {
+TEST_P(caching, without_its_points_reuse_on_another_stream_corrupts_the_block) {
   if (!GetParam().close_gate) {
     make();
     GTEST_SKIP() << nothing_pends;
@@ -127,7 +127,7 @@ TEST_P(caching, without_its_points_a_block_of_another_stream_is_corrupted) {
       << "the test above can't fail";
 }
 
-TEST_P(caching, one_address_passes_between_two_streams_for_64_rounds_without_corruption) {
+TEST_P(caching, an_address_alternates_between_two_streams_without_corruption) {
   make();
   for (std::uint64_t round = 0; round < 64; ++round) {
     const bool forth = round % 2 == 0;
@@ -139,7 +139,7 @@ TEST_P(caching, one_address_passes_between_two_streams_for_64_rounds_without_cor
   EXPECT_EQ(cache_->statistics().upstream_allocations, 1U) << "one address";
 }
 
-TEST_P(caching, without_its_points_each_of_64_rounds_is_corrupted) {
+TEST_P(caching, without_its_points_alternating_streams_corrupt_every_round) {
   if (!GetParam().close_gate) {
     make();
     GTEST_SKIP() << nothing_pends;
@@ -154,7 +154,7 @@ TEST_P(caching, without_its_points_each_of_64_rounds_is_corrupted) {
   }
 }
 
-TEST_P(caching, a_steal_a_trim_and_a_large_free_leave_the_captures_of_others_alone) {
+TEST_P(caching, a_steal_a_trim_and_a_large_free_do_not_invalidate_captures) {
   make();
   const stream others(shared_device());
   put(get(size, first()), first());
@@ -168,7 +168,7 @@ TEST_P(caching, a_steal_a_trim_and_a_large_free_leave_the_captures_of_others_alo
   EXPECT_TRUE(capture.end()) << "an event over all work was recorded and has ended the capture";
 }
 
-TEST_P(caching, a_block_of_an_idle_stream_waits_for_nobody_else) {
+TEST_P(caching, a_block_of_an_idle_stream_needs_no_wait) {
   make();
   const block idle = get(size, first());
   fill(idle, 1, first());
@@ -188,7 +188,7 @@ TEST_P(caching, a_block_of_an_idle_stream_waits_for_nobody_else) {
   put(stolen, second());
 }
 
-TEST_P(caching, a_slab_that_upstream_refused_to_free_is_reused_after_all_of_its_users) {
+TEST_P(caching, a_slab_whose_free_failed_is_reused_after_all_its_users) {
   make();
   const device_memory seen_first(first(), size);
   const device_memory seen_second(second(), size);
@@ -218,7 +218,7 @@ TEST_P(caching, a_slab_that_upstream_refused_to_free_is_reused_after_all_of_its_
   put(again, third.ref());
 }
 
-TEST_P(caching, trim_gives_back_what_is_unused_and_leaves_what_is_used) {
+TEST_P(caching, trim_frees_only_unused_memory) {
   make();
   const device_memory seen(first(), size);
   const block used = get(size, first());
@@ -267,7 +267,7 @@ TEST_P(caching, an_upstream_failure_changes_nothing) {
   }
 }
 
-TEST_P(caching, gives_up_what_is_unused_before_a_request_fails) {
+TEST_P(caching, frees_unused_memory_before_a_request_fails) {
   make();
   put(get(size, first()), first());
   upstream_->fail_allocation(1);
@@ -276,7 +276,7 @@ TEST_P(caching, gives_up_what_is_unused_before_a_request_fails) {
   put(other, first());
 }
 
-TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
+TEST_P(caching, blocks_freed_by_another_thread_are_reused_on_their_stream) {
   make();
   std::vector<block> passed;
   std::set<void*> addresses;
@@ -301,7 +301,7 @@ TEST_P(caching, what_another_thread_freed_on_a_stream_is_found_there) {
   }
 }
 
-TEST_P(caching, blocks_that_threads_and_streams_pass_on_keep_their_bytes) {
+TEST_P(caching, blocks_passed_between_threads_and_streams_keep_their_bytes) {
   struct parcel {
     block held;
     point written;

@@ -86,7 +86,7 @@ std::ptrdiff_t count(const memory_sink& sink, memory_event wanted) {
                        [&](const log_record& each) { return each.event == wanted; });
 }
 
-TEST_P(decorators, log_of_a_full_stack_is_exactly_the_expected_sequence) {
+TEST_P(decorators, log_of_a_full_stack_is_exact) {
   const auto sink = std::make_shared<memory_sink>();
   const auto query = limit->make_child("query", 1 << 20);
   const resource_stack stack = build("logging, statistics, budget, guard, fault, direct");
@@ -132,7 +132,7 @@ TEST_P(decorators, log_of_a_full_stack_is_exactly_the_expected_sequence) {
   EXPECT_EQ(stack.guard->findings()[0].found, kind::unknown_block);
 }
 
-TEST_P(decorators, log_names_a_failure_below_the_budget_and_what_was_trimmed) {
+TEST_P(decorators, log_has_failures_below_the_budget_and_trims) {
   const auto sink = std::make_shared<memory_sink>();
   const resource_stack stack = build("logging, budget, fault, caching");
   log->attach(sink);
@@ -155,7 +155,7 @@ TEST_P(decorators, log_names_a_failure_below_the_budget_and_what_was_trimmed) {
                                                {5, trim, trimmed, "", "", limit_bytes, true}}));
 }
 
-TEST_P(decorators, a_sink_that_fails_is_counted_and_fails_nothing) {
+TEST_P(decorators, a_failing_sink_only_counts_lost_records) {
   class broken_sink final : public log_sink {
     void write(const log_record&) override { throw std::runtime_error("broken"); }
   };
@@ -169,7 +169,7 @@ TEST_P(decorators, a_sink_that_fails_is_counted_and_fails_nothing) {
   EXPECT_EQ(log->dropped(), 3u);
 }
 
-TEST_P(decorators, guard_finds_nothing_in_a_clean_run) {
+TEST_P(decorators, guard_has_no_false_positives) {
   for (const std::size_t quarantine : {std::size_t{0}, std::size_t{4096}, std::size_t{64} << 20}) {
     const resource_stack stack = build("budget, guard, async", {.quarantine = quarantine});
     for (const std::size_t bytes :
@@ -211,7 +211,7 @@ TEST_P(decorators, guard_finds_bytes_written_beside_a_block) {
   }
 }
 
-TEST_P(decorators, guard_finds_a_write_after_the_free_wherever_it_is) {
+TEST_P(decorators, guard_finds_a_write_after_the_free_at_any_position) {
   constexpr std::size_t size = (2 << 20) + 100; // more than is read back at once
   const resource_stack stack = build("budget, guard, async");
   for (const std::size_t offset : {std::size_t{0}, std::size_t{1} << 20, size - 1}) {
@@ -228,7 +228,7 @@ TEST_P(decorators, guard_finds_a_write_after_the_free_wherever_it_is) {
   }
 }
 
-TEST_P(decorators, guard_looks_only_for_what_it_was_told_to) {
+TEST_P(decorators, guard_checks_only_what_its_options_enable) {
   const resource_stack stack = build("budget, guard, async", {.canary = 0, .poison = false});
   const block made = stack.top->allocate(1000, 0, work.ref());
   EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
@@ -299,7 +299,7 @@ TEST_P(decorators, guard_finds_blocks_that_overlap) {
   EXPECT_TRUE(stack.top->deallocate(third, work.ref()));
 }
 
-TEST_P(decorators, guard_waits_for_the_work_before_the_free_without_holding_the_caller) {
+TEST_P(decorators, guard_checks_after_pending_work_without_blocking_the_free) {
   const resource_stack stack = build("budget, guard, async");
   const block made = stack.top->allocate(1000, 0, work.ref());
   const auto held = close_gate(work.ref().native_handle());
@@ -313,7 +313,7 @@ TEST_P(decorators, guard_waits_for_the_work_before_the_free_without_holding_the_
   EXPECT_EQ(stack.guard->check(), 0u);
 }
 
-TEST_P(decorators, a_free_that_upstream_refuses_is_the_callers_or_is_offered_again) {
+TEST_P(decorators, a_failed_free_upstream_can_be_repeated) {
   const resource_stack at_once = build("budget, guard, fault, direct", {.quarantine = 0});
   const block made = at_once.top->allocate(1000, 0, work.ref());
   at_once.fault->fail_free(1);
@@ -365,7 +365,7 @@ TEST_P(decorators, every_fault_position_leaves_exact_counters) {
   }
 }
 
-TEST_P(decorators, stand_in_any_order_over_any_base) {
+TEST_P(decorators, can_be_stacked_in_any_order_over_any_base) {
   std::vector<std::string> words{"budget", "fault", "guard", "logging", "statistics"}; // sorted
   do {
     std::string layers;
@@ -394,7 +394,7 @@ TEST_P(decorators, stand_in_any_order_over_any_base) {
   } while (std::next_permutation(words.begin(), words.end()));
 }
 
-TEST_P(decorators, threads_share_a_full_stack) {
+TEST_P(decorators, a_full_stack_can_be_used_by_many_threads) {
   const resource_stack stack = build("logging, statistics, budget, guard, direct", {.quarantine = 64 << 10});
   const auto sink = std::make_shared<memory_sink>();
   log->attach(sink);

@@ -27,7 +27,7 @@ protected:
   stream work{shared_device()};
 };
 
-TEST_P(extents, hold_the_blocks_of_every_stack) {
+TEST_P(extents, contain_the_blocks_of_every_stack) {
   for (const char* const text : {"budget, caching", "budget, async", "budget, direct",
                                  "statistics, budget, guard, caching", "budget, guard, direct"}) {
     SCOPED_TRACE(text);
@@ -81,7 +81,7 @@ protected:
   [[nodiscard]] bool on_host() const { return device().device().kind == device_kind::cpu; }
 };
 
-TEST_P(exportable_pools, are_made_before_the_first_allocation_and_not_by_default) {
+TEST_P(exportable_pools, are_created_before_the_first_allocation_on_request) {
   EXPECT_FALSE(device().pool_exportable());
   if (on_host()) {
     EXPECT_THROW(device().make_pool_exportable(), error);
@@ -100,7 +100,7 @@ TEST_P(exportable_pools, are_made_before_the_first_allocation_and_not_by_default
   EXPECT_TRUE(device().deallocate_async(taken, 1000, work.ref().native_handle()));
 }
 
-TEST_P(exportable_pools, are_not_made_of_pools_with_memory) {
+TEST_P(exportable_pools, can_not_be_created_after_an_allocation) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
   }

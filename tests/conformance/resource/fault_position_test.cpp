@@ -109,7 +109,7 @@ protected:
   mutable std::vector<std::unique_ptr<std::vector<std::uint8_t>>> landings_;
 };
 
-TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counter_right) {
+TEST_P(fault_positions, any_failing_call_leaks_nothing_and_keeps_counters_exact) {
   std::vector<std::uint8_t> expected(block_bytes, 1);
   std::fill_n(expected.begin(), block_bytes / 2, 7);
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
@@ -154,7 +154,7 @@ TEST_P(fault_positions, a_failure_anywhere_leaks_nothing_and_leaves_every_counte
   }
 }
 
-TEST_P(fault_positions, what_was_there_before_a_failure_is_as_it_was) {
+TEST_P(fault_positions, any_failing_call_keeps_existing_memory_unchanged) {
   for (const resource_kind base : {resource_kind::caching, resource_kind::async, resource_kind::direct}) {
     const auto ctx = watch(context::create(device_, options(base)));
     const buffer kept = buffer::allocate(ctx, block_bytes, ctx->work_stream(), "kept");

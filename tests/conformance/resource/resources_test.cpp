@@ -73,7 +73,7 @@ TEST_P(resources, direct_makes_one_driver_call_for_an_allocation) {
   }
 }
 
-TEST_P(resources, zero_bytes_are_a_null_block_of_their_own_without_a_driver_call) {
+TEST_P(resources, zero_bytes_give_a_unique_null_block_without_a_driver_call) {
   for (const std::string base : bases) {
     SCOPED_TRACE(base);
     const std::uint64_t before = limit->statistics().requests;
@@ -92,7 +92,7 @@ TEST_P(resources, zero_bytes_are_a_null_block_of_their_own_without_a_driver_call
   }
 }
 
-TEST_P(resources, caching_gives_a_block_of_the_same_stream_again_without_a_driver_call) {
+TEST_P(resources, caching_reuses_a_block_on_its_stream_without_a_driver_call) {
   const resource_stack stack = build("budget, caching");
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
     const block first = stack.top->allocate(bytes, 0, work.ref());
@@ -107,7 +107,7 @@ TEST_P(resources, caching_gives_a_block_of_the_same_stream_again_without_a_drive
   }
 }
 
-TEST_P(resources, pinned_memory_is_kept_for_reuse_until_it_is_trimmed) {
+TEST_P(resources, pinned_memory_is_cached_until_it_is_trimmed) {
   pinned_resource pinned(driver);
   const std::int64_t before = driver->alive();
   const block first = pinned.allocate(100'000, 0, work.ref());
@@ -162,7 +162,7 @@ TEST_P(resources, async_frees_an_unused_block_in_one_driver_call) {
   allow_driver_calls();
 }
 
-TEST_P(resources, a_large_block_beside_direct_slabs_is_freed_without_a_wait_of_the_caller) {
+TEST_P(resources, a_large_block_is_freed_without_blocking_the_caller) {
   context_options options;
   options.memory.slabs_from = resource_kind::direct;
   options.memory.caching.largest_small = 4096;
@@ -199,7 +199,7 @@ TEST_P(resources, a_large_block_in_use_is_reused_on_its_stream_without_more_memo
   EXPECT_LE(device().pool_bytes(), before + 2 * bytes);
 }
 
-TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing) {
+TEST_P(resources, sizes_up_to_the_largest_size_t_are_refused_without_a_charge) {
   constexpr std::size_t last = std::numeric_limits<std::size_t>::max();
   for (const std::string text : {"budget, caching", "budget, async", "budget, direct",
                                  "budget, guard, direct", "guard, budget, caching", "budget, guard, async"}) {
@@ -222,7 +222,7 @@ TEST_P(resources, sizes_up_to_the_last_64_bit_value_are_refused_and_take_nothing
   }
 }
 
-TEST_P(resources, a_failed_free_keeps_charge_and_block_and_reports) {
+TEST_P(resources, a_failed_free_keeps_the_block_charged_and_is_reported) {
   for (const std::string base : bases) {
     SCOPED_TRACE(base);
     const auto query = limit->make_child("query");

@@ -82,7 +82,7 @@ protected:
   std::uint64_t bytes_ = 0; ///< of a small table
 };
 
-TEST_P(demotions, full_pageable_memory_moves_its_coldest_tables_to_files_down_to_the_lower_mark) {
+TEST_P(demotions, full_pageable_memory_moves_its_least_recently_used_tables_to_files) {
   use_tiers(0, 10);
   const std::deque<spill_handle> kept = spilled(9, pageable); // 90%, and 60% when three have left
   EXPECT_TRUE(becomes(file, 3));
@@ -108,7 +108,7 @@ TEST_P(demotions, full_page_locked_memory_moves_tables_on_to_pageable_memory) {
   expect_all(kept);
 }
 
-TEST_P(demotions, tables_pass_a_slower_tier_without_room) {
+TEST_P(demotions, tables_skip_a_full_tier) {
   use_tiers(10, 0);
   const std::deque<spill_handle> kept = spilled(9, pinned);
   EXPECT_TRUE(becomes(file, 3));
@@ -116,7 +116,7 @@ TEST_P(demotions, tables_pass_a_slower_tier_without_room) {
   expect_all(kept);
 }
 
-TEST_P(demotions, tables_pass_pageable_memory_if_the_budget_of_the_host_is_full) {
+TEST_P(demotions, tables_skip_pageable_memory_if_the_hosts_budget_is_full) {
   const auto of_host = budget::create("host");
   context_options chosen = options(budget::unlimited);
   chosen.spill.pinned = 10 * bytes_;
@@ -137,7 +137,7 @@ TEST_P(demotions, tables_pass_pageable_memory_if_the_budget_of_the_host_is_full)
   expect_all(kept);
 }
 
-TEST_P(demotions, tables_leave_for_files_if_the_budget_of_the_host_is_full) {
+TEST_P(demotions, tables_are_spilled_to_files_if_the_hosts_budget_is_full) {
   const auto of_host = budget::create("host");
   context_options chosen = options(budget::unlimited);
   chosen.pinned_budget = of_host;
@@ -156,7 +156,7 @@ TEST_P(demotions, tables_leave_for_files_if_the_budget_of_the_host_is_full) {
   expect_all(first);
 }
 
-TEST_P(demotions, the_chain_goes_from_page_locked_memory_to_files) {
+TEST_P(demotions, tables_move_from_page_locked_memory_to_files) {
   use_tiers(4, 4);
   std::deque<spill_handle> kept;
   for (std::uint64_t i = 0; i < 24; ++i) {
@@ -181,14 +181,14 @@ TEST_P(demotions, tables_of_a_higher_priority_stay_in_the_faster_tier) {
   expect_all(kept);
 }
 
-TEST_P(demotions, between_the_marks_nothing_moves_on) {
+TEST_P(demotions, no_table_moves_between_the_two_thresholds) {
   use_tiers(0, 10);
   const std::deque<spill_handle> kept = spilled(8, pageable);
   EXPECT_EQ(seen(file).charged, 0U);
   EXPECT_EQ(seen(pageable).handles, 8U);
 }
 
-TEST_P(demotions, without_a_slower_tier_tables_stay) {
+TEST_P(demotions, tables_stay_without_a_slower_tier) {
   use_tiers(0, 2, false);
   const std::deque<spill_handle> kept = spilled(2, pageable);
   expect_all(kept);
@@ -209,7 +209,7 @@ TEST_P(demotions, a_use_does_not_wait_for_the_move) {
   EXPECT_TRUE(holds(moving.kept, 1, small));
 }
 
-TEST_P(demotions, a_table_that_was_written_and_spilled_again_during_the_move_keeps_what_was_written) {
+TEST_P(demotions, a_table_modified_during_the_move_keeps_its_new_values) {
   use_tiers(8, 8);
   page_lock(8);
   std::deque<spill_handle> kept;
@@ -235,7 +235,7 @@ TEST_P(demotions, a_table_that_was_written_and_spilled_again_during_the_move_kee
   EXPECT_THAT(read(values_of(kept.front().use(ctx()))), ::testing::Each(7));
 }
 
-TEST_P(demotions, a_handle_closed_during_the_move_leaves_nothing) {
+TEST_P(demotions, a_handle_closed_during_the_move_leaks_nothing) {
   use_tiers(1, 1);
   const held_up moving = hold_up();
   moving.kept.close();
@@ -257,7 +257,7 @@ TEST_P(demotions, a_context_may_end_during_the_move) {
   EXPECT_TRUE(comes_true([&] { return ended.expired(); }));
 }
 
-TEST_P(demotions, a_table_that_finds_no_room_waits_for_the_move) {
+TEST_P(demotions, a_table_waits_for_the_move_if_no_tier_has_space) {
   use_tiers(1, 1, false);
   const spill_handle other = handle(2, 0, small);
   const held_up moving = hold_up();
@@ -274,7 +274,7 @@ TEST_P(demotions, a_table_that_finds_no_room_waits_for_the_move) {
   EXPECT_EQ(read_spill_statistics(ctx()).failures, 0U);
 }
 
-TEST_P(demotions, a_full_disk_loses_nothing_and_is_tried_again) {
+TEST_P(demotions, a_full_disk_loses_nothing_and_is_retried) {
   constexpr std::int64_t large = 4 * small; // more than fits on the disk
   std::deque<spill_handle> kept;
   context_options chosen = options(budget::unlimited);

@@ -64,7 +64,7 @@ protected:
   std::atomic<bool> give_back_{false};
 };
 
-TEST_P(room_for_requests, is_not_what_one_in_line_waits_for) {
+TEST_P(room_for_requests, is_not_taken_from_a_waiting_request) {
   const spill_handle kept = handle(1, 0, small);
   const spill_use used = kept.use(ctx());
   std::optional<buffer> half = take(room / 2);
@@ -77,7 +77,7 @@ TEST_P(room_for_requests, is_not_what_one_in_line_waits_for) {
   EXPECT_TRUE(comes_true([&] { return served_.load(); }));
 }
 
-TEST_P(room_for_requests, is_counted_once_if_the_first_table_that_leaves_makes_it_for_another_one) {
+TEST_P(room_for_requests, is_made_for_the_waiting_request_first) {
   const spill_handle colder = handle(1);
   const spill_handle warmer = handle(2);
   const std::uint64_t bytes = in_use() / 2;
@@ -94,7 +94,7 @@ TEST_P(room_for_requests, is_counted_once_if_the_first_table_that_leaves_makes_i
   give_back_ = true;
 }
 
-TEST_P(room_for_requests, is_not_what_is_reserved) {
+TEST_P(room_for_requests, does_not_include_reserved_bytes) {
   const spill_handle kept = handle(1, 0, small);
   const spill_use used = kept.use(ctx());
   const auto reserved = watch(ctx()->with_reservation(room / 2));
@@ -102,7 +102,7 @@ TEST_P(room_for_requests, is_not_what_is_reserved) {
   EXPECT_EQ(avoided(), 0U);
 }
 
-TEST_P(room_for_requests, is_made_by_tables_beside_a_reservation) {
+TEST_P(room_for_requests, is_made_by_spilling_beside_a_reservation) {
   const spill_handle kept = handle(1);
   const std::uint64_t bytes = in_use();
   const auto reserved = watch(ctx()->with_reservation(room - 2 * bytes));
@@ -113,7 +113,7 @@ TEST_P(room_for_requests, is_made_by_tables_beside_a_reservation) {
   EXPECT_EQ(avoided(), 1U);
 }
 
-TEST_P(room_for_requests, is_made_for_new_tables_as_if_what_is_reserved_were_in_use) {
+TEST_P(room_for_requests, treats_reserved_bytes_as_used_for_new_tables) {
   context_options chosen = options();
   chosen.spill.begin = chosen.spill.end = 0.5;
   watched_ = {};
@@ -124,7 +124,7 @@ TEST_P(room_for_requests, is_made_for_new_tables_as_if_what_is_reserved_were_in_
   EXPECT_NE(cold.tier(), spill_tier::device);
 }
 
-TEST_P(room_for_requests, comes_with_a_release_that_is_pending) {
+TEST_P(room_for_requests, is_made_by_a_pending_release) {
   use_stack("budget, direct"); // gives memory back when no work on it is left
   const spill_handle kept = handle(1);
   const std::uint64_t bytes = in_use();

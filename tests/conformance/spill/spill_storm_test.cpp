@@ -62,16 +62,16 @@ protected:
   }
 };
 
-TEST_P(spill_storm, every_table_is_right_and_no_request_is_refused) { use_three_times(threads + 8); }
+TEST_P(spill_storm, tables_keep_their_values_and_no_request_is_refused) { use_three_times(threads + 8); }
 
-TEST_P(spill_storm, room_for_one_table_a_thread_is_enough) { use_three_times(threads); }
+TEST_P(spill_storm, room_for_one_table_for_each_thread_is_enough) { use_three_times(threads); }
 
-TEST_P(spill_storm, tables_that_move_on_all_the_time_are_right) {
+TEST_P(spill_storm, tables_keep_their_values_while_they_move_between_tiers) {
   use_three_times(threads, {2, 2});
   EXPECT_TRUE(ctx()->on_host() || seen(spill_tier::file).demotions != 0);
 }
 
-TEST_P(spill_storm, handles_that_end_while_others_move_them_leave_nothing) {
+TEST_P(spill_storm, handles_destroyed_during_a_move_leak_nothing) {
   const std::uint64_t bytes = handle(0, 0, small).bytes();
   context_options chosen = options();
   chosen.budget = 40 * bytes;

@@ -42,7 +42,7 @@ protected:
   [[nodiscard]] buffer take(std::size_t bytes) const { return make(bytes, "request"); }
 };
 
-TEST_P(tiers, every_type_comes_back_from_every_tier) {
+TEST_P(tiers, every_type_is_restored_from_every_tier) {
   use_options(options(budget::unlimited));
   std::vector<data_type> types = support::carried_types();
   std::erase_if(types, [](const data_type& type) { // what the IPC format can't describe
@@ -64,7 +64,7 @@ TEST_P(tiers, every_type_comes_back_from_every_tier) {
   }
 }
 
-TEST_P(tiers, the_golden_files_come_back_from_every_tier) {
+TEST_P(tiers, the_integration_files_are_restored_from_every_tier) {
   use_options(options(budget::unlimited));
   const auto files = support::golden_files();
   if (files.empty()) {
@@ -83,7 +83,7 @@ TEST_P(tiers, the_golden_files_come_back_from_every_tier) {
   }
 }
 
-TEST_P(tiers, a_request_without_room_moves_the_lowest_priority_and_then_the_longest_unused) {
+TEST_P(tiers, a_request_spills_by_priority_and_then_least_recently_used) {
   const spill_handle first = handle(1);
   const spill_handle urgent = handle(2, 1);
   const spill_handle third = handle(3);
@@ -105,7 +105,7 @@ TEST_P(tiers, a_request_without_room_moves_the_lowest_priority_and_then_the_long
   EXPECT_EQ(read_spill_statistics(ctx()).refusals_avoided, 1U);
 }
 
-TEST_P(tiers, a_table_counts_as_used_until_its_last_use_has_ended) {
+TEST_P(tiers, a_table_is_recently_used_until_its_last_use_ends) {
   const spill_handle first = handle(1);
   const spill_handle second = handle(2);
   std::optional<spill_use> longest(first.use(ctx()));
@@ -118,7 +118,7 @@ TEST_P(tiers, a_table_counts_as_used_until_its_last_use_has_ended) {
   EXPECT_EQ(first.tier(), spill_tier::device);
 }
 
-TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
+TEST_P(tiers, a_new_handle_spills_tables_down_to_the_lower_threshold) {
   std::vector<spill_handle> kept;
   for (std::uint64_t i = 0; i < 30; ++i) {
     kept.push_back(handle(i, 0, rows / 4));
@@ -138,7 +138,7 @@ TEST_P(tiers, a_handle_too_many_makes_room_down_to_the_lower_mark) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(tiers, a_handle_too_many_of_a_child_budget_makes_room_in_those_above) {
+TEST_P(tiers, a_new_handle_of_a_child_budget_spills_tables_of_its_ancestors) {
   std::vector<spill_handle> kept;
   kept.push_back(handle(0, 0, rows / 4));
   const std::uint64_t bytes = in_use();
@@ -154,7 +154,7 @@ TEST_P(tiers, a_handle_too_many_of_a_child_budget_makes_room_in_those_above) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(tiers, between_the_marks_nothing_moves) {
+TEST_P(tiers, no_table_is_spilled_between_the_thresholds) {
   std::vector<spill_handle> kept;
   for (std::uint64_t i = 0; i < 5; ++i) {
     kept.push_back(handle(i)); // 80% at most
@@ -164,7 +164,7 @@ TEST_P(tiers, between_the_marks_nothing_moves) {
   EXPECT_EQ(seen(spill_tier::device).handles, 5U);
 }
 
-TEST_P(tiers, what_somebody_has_stays) {
+TEST_P(tiers, tables_in_use_are_not_spilled) {
   const spill_handle used = handle(1);
   const spill_handle exported = handle(2);
   const spill_handle touched = handle(3);
@@ -192,7 +192,7 @@ TEST_P(tiers, what_somebody_has_stays) {
   EXPECT_TRUE(support::same_contents(use.value(), numbers(host_, 1)));
 }
 
-TEST_P(tiers, memory_lent_to_other_libraries_makes_room_too) {
+TEST_P(tiers, requests_for_lent_memory_spill_tables_too) {
   const spill_handle kept = handle(1);
   constexpr std::size_t bytes = room - 4096;
   void* const lent = lend_memory(ctx(), bytes, ctx()->work_stream(), "torch");
@@ -203,7 +203,7 @@ TEST_P(tiers, memory_lent_to_other_libraries_makes_room_too) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(tiers, a_full_child_budget_moves_its_own_tables) {
+TEST_P(tiers, a_full_child_budget_spills_its_own_tables) {
   const auto child = ctx()->with_budget("query", room / 2);
   const spill_handle others = handle(1, -5);
   const spill_handle own = spillable(child, numbers(child, 2));
@@ -212,7 +212,7 @@ TEST_P(tiers, a_full_child_budget_moves_its_own_tables) {
   EXPECT_NE(own.tier(), spill_tier::device);
 }
 
-TEST_P(tiers, a_full_tier_passes_tables_on_and_the_last_one_refuses) {
+TEST_P(tiers, tables_skip_full_tiers_and_the_last_one_refuses) {
   context_options chosen = options();
   const std::uint64_t bytes = handle(0).bytes();
   chosen.spill.pinned = bytes;
@@ -256,7 +256,7 @@ TEST_P(tiers, a_full_disk_loses_nothing) {
   EXPECT_TRUE(holds(kept, 1));
 }
 
-TEST_P(tiers, a_folder_that_does_not_exist_is_named) {
+TEST_P(tiers, a_missing_folder_is_an_error_with_its_name) {
   context_options chosen = options();
   chosen.spill.folder += "/missing";
   use_options(chosen);
@@ -272,7 +272,7 @@ TEST_P(tiers, a_folder_that_does_not_exist_is_named) {
   }
 }
 
-TEST_P(tiers, a_return_without_room_can_be_repeated) {
+TEST_P(tiers, a_restore_without_room_can_be_repeated) {
   const spill_handle kept = handle(1);
   for (const spill_tier tier : tiers_here()) {
     SCOPED_TRACE(to_string(tier));
@@ -286,7 +286,7 @@ TEST_P(tiers, a_return_without_room_can_be_repeated) {
   }
 }
 
-TEST_P(tiers, page_locked_memory_is_taken_once_it_is_there) {
+TEST_P(tiers, page_locked_memory_is_used_once_it_is_allocated) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host has files alone";
   }
@@ -301,7 +301,7 @@ TEST_P(tiers, page_locked_memory_is_taken_once_it_is_there) {
   EXPECT_TRUE(holds(kept, 1));
 }
 
-TEST_P(tiers, strict_mode_moves_nothing) {
+TEST_P(tiers, strict_mode_spills_nothing) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host downloads nothing";
   }
@@ -312,7 +312,7 @@ TEST_P(tiers, strict_mode_moves_nothing) {
   EXPECT_EQ(kept.tier(), spill_tier::device);
 }
 
-TEST_P(tiers, a_closed_handle_frees_its_table_wherever_it_is) {
+TEST_P(tiers, a_closed_handle_frees_its_table_in_any_tier) {
   for (const bool spilled : {false, true}) {
     const spill_handle kept = handle(1);
     const spill_tier tier = spilled ? kept.spill() : spill_tier::device;
@@ -327,7 +327,7 @@ TEST_P(tiers, a_closed_handle_frees_its_table_wherever_it_is) {
   }
 }
 
-TEST_P(tiers, closing_in_the_middle_of_a_move_drops_the_table_at_its_end) {
+TEST_P(tiers, closing_during_a_move_frees_the_table_at_its_end) {
   std::optional<spill_handle> kept;
   std::optional<memory_event> at;
   observe([&](const log_record& record) {
@@ -352,7 +352,7 @@ TEST_P(tiers, closing_in_the_middle_of_a_move_drops_the_table_at_its_end) {
   at.reset();
 }
 
-TEST_P(tiers, who_needs_a_table_or_its_room_waits_for_its_move) {
+TEST_P(tiers, uses_and_requests_wait_for_the_move_of_a_table) {
   const spill_handle kept = handle(1);
   const spill_handle other = handle(2);
   std::atomic<bool> moving{false};
@@ -388,7 +388,7 @@ TEST_P(tiers, who_needs_a_table_or_its_room_waits_for_its_move) {
 // A request that has found no table to move asks once whether it is interrupted, before it gives up. What the
 // tests do there happens between its search and its refusal.
 
-TEST_P(tiers, a_request_looks_again_if_a_use_has_ended_meanwhile) {
+TEST_P(tiers, a_request_searches_again_if_a_use_has_ended_meanwhile) {
   const spill_handle kept = handle(1);
   std::optional<spill_use> used(kept.use(ctx()));
   bool searching = false;
@@ -406,7 +406,7 @@ TEST_P(tiers, a_request_looks_again_if_a_use_has_ended_meanwhile) {
   EXPECT_EQ(refused(), 0U);
 }
 
-TEST_P(tiers, a_request_looks_again_if_the_move_of_another_thread_has_failed_meanwhile) {
+TEST_P(tiers, a_request_searches_again_if_the_move_of_another_thread_has_failed) {
   const spill_handle kept = handle(1);
   static_cast<void>(in_use()); // no release is pending, for which the request would wait
   std::atomic<bool> failing{false};
@@ -525,7 +525,7 @@ TEST_P(tiers, tables_of_other_devices_and_bad_tiers_are_refused) {
   EXPECT_EQ(parse_spill_tier("pageable"), spill_tier::pageable);
 }
 
-TEST_P(tiers, unused_tables_of_a_budget_leave_on_request) {
+TEST_P(tiers, unused_tables_of_a_budget_are_spilled_on_request) {
   const auto child = ctx()->with_budget("child");
   const spill_handle outside = handle(1);
   const spill_handle first = spillable(child, numbers(child, 2));
@@ -539,7 +539,7 @@ TEST_P(tiers, unused_tables_of_a_budget_leave_on_request) {
   EXPECT_EQ(spill_unused(ctx(), room), outside.bytes());
 }
 
-TEST_P(tiers, a_table_without_bytes_stays) {
+TEST_P(tiers, a_table_without_bytes_is_not_spilled) {
   const spill_handle kept = handle(1, 0, 0);
   EXPECT_EQ(kept.bytes(), 0U);
   EXPECT_EQ(kept.spill(), spill_tier::device);

@@ -195,7 +195,7 @@ protected:
   }
 };
 
-TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
+TEST_P(scatter, runs_every_kind_of_step) {
   const auto source = random_bytes(300'000, 1);
   for (const std::size_t chunk :
        {2 * chunk_cutter::least, std::size_t{4096}, std::size_t{65'536}, std::size_t{262'144}}) {
@@ -210,7 +210,7 @@ TEST_P(scatter, puts_every_kind_of_piece_in_its_place) {
   }
 }
 
-TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
+TEST_P(scatter, copies_large_pieces_directly_beside_a_kernel) {
   const auto source = random_bytes(3'000'000, 13);
   for (const std::size_t chunk : {std::size_t{131'072}, std::size_t{1} << 20}) {
     const auto ctx = with_chunks(chunk, 3, 2);
@@ -225,7 +225,7 @@ TEST_P(scatter, places_large_copies_beside_what_a_kernel_does) {
   }
 }
 
-TEST_P(scatter, of_large_copies_lands_nothing) {
+TEST_P(scatter, of_large_copies_needs_no_landing_memory) {
   constexpr std::size_t piece = 80'000;
   constexpr std::size_t pieces = 12;
   const auto source = random_bytes(pieces * piece, 14);
@@ -247,7 +247,7 @@ TEST_P(scatter, of_large_copies_lands_nothing) {
   }
 }
 
-TEST_P(scatter, is_one_transfer_and_reads_what_it_needs) {
+TEST_P(scatter, is_one_transfer_that_reads_only_what_it_needs) {
   const auto ctx = with_chunks(65'536);
   const auto source = random_bytes(300'000, 2);
   const scatter_plan plan = random_plan(source.size(), 3);
@@ -275,7 +275,7 @@ TEST_P(scatter, of_long_copies_needs_no_kernel) {
   }
 }
 
-TEST_P(scatter, reads_pinned_chunks_where_the_budget_has_no_room_to_land) {
+TEST_P(scatter, lets_the_kernel_read_pinned_chunks_if_the_budget_has_no_landing_memory) {
   const auto source = random_bytes(300'000, 5);
   const scatter_plan plan = random_plan(source.size(), 6);
   for (const std::size_t shared : {1U, 4U}) {
@@ -301,7 +301,7 @@ TEST_P(scatter, counts_the_bytes_that_a_kernel_reads_from_pinned_chunks) {
   EXPECT_EQ(sent(plan.slab_bytes + 60'000), sent(limit)) << "as many as where they land";
 }
 
-TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
+TEST_P(scatter, uses_its_slab_and_one_chunk_for_each_thread) {
   const auto ctx = with_chunks(65'536, 2);
   const auto source = random_bytes(1'000'000, 7);
   const scatter_plan plan = random_plan(source.size(), 8);
@@ -313,7 +313,7 @@ TEST_P(scatter, takes_its_slab_and_a_chunk_a_thread_and_gives_the_chunks_back) {
   EXPECT_LE(ctx->memory_budget()->statistics().current, before + (plan.slab_bytes + 511) / 512 * 512);
 }
 
-TEST_P(scatter, checks_before_it_fixes) {
+TEST_P(scatter, checks_values_before_it_modifies_them) {
   const auto ctx = with_chunks(4096);
   const std::vector<std::int32_t> offsets{0, 4, 9, 3, 12};
   const std::vector<std::int8_t> ids{0, 5, 0, 1};
@@ -348,7 +348,7 @@ TEST_P(scatter, checks_before_it_fixes) {
   EXPECT_THAT(fixed, ::testing::ElementsAre(100, 201, 101, 307));
 }
 
-TEST_P(scatter, leaves_nothing_where_a_read_fails) {
+TEST_P(scatter, leaks_nothing_if_a_read_fails) {
   const auto source = random_bytes(300'000, 9);
   const scatter_plan plan = random_plan(source.size(), 10);
   for (const std::size_t shared : {1U, 3U}) {
@@ -376,7 +376,7 @@ TEST_P(scatter, leaves_nothing_where_a_read_fails) {
   }
 }
 
-TEST_P(scatter, tells_how_far_it_is_and_ends_when_it_is_told_to) {
+TEST_P(scatter, reports_progress_and_can_be_cancelled) {
   const auto source = random_bytes(300'000, 11);
   const scatter_plan plan = random_plan(source.size(), 12);
   const auto caller = std::this_thread::get_id();
@@ -456,7 +456,7 @@ scatter_plan decoded_plan(std::size_t ranges, std::size_t bytes) {
   return plan;
 }
 
-TEST_P(scatter, decodes_while_another_one_decodes_its_last_range) {
+TEST_P(scatter, decodes_concurrently_with_another_scatter) {
   constexpr std::size_t range = 20'000;
   const scatter_plan plan = decoded_plan(9, range);
   const auto source = random_bytes(plan.steps.back().source + range, 13);
@@ -495,7 +495,7 @@ TEST_P(scatter, decodes_while_another_one_decodes_its_last_range) {
   }
 }
 
-TEST_P(scatter, works_again_after_any_call_has_failed) {
+TEST_P(scatter, works_after_any_call_has_failed) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
   for (const std::size_t shared : {1U, 2U}) {
@@ -536,7 +536,7 @@ private:
   errc refusal_;
 };
 
-TEST_P(scatter, reads_pinned_chunks_where_the_device_has_no_memory_to_land_and_ends_where_it_is_lost) {
+TEST_P(scatter, lets_the_kernel_read_pinned_chunks_if_the_device_has_no_landing_memory) {
   const auto source = random_bytes(60'000, 15);
   const scatter_plan plan = random_plan(source.size(), 16);
   const auto refusing = [&](errc refusal) {

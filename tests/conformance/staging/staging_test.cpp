@@ -88,9 +88,9 @@ void staging::expect_round_trips(std::size_t smallest) {
   }
 }
 
-TEST_P(staging, brings_any_number_of_ranges_in_one_transfer_and_back_in_one) { expect_round_trips(); }
+TEST_P(staging, uploads_and_downloads_any_number_of_ranges_in_one_transfer) { expect_round_trips(); }
 
-TEST_P(staging, brings_them_by_chunks_that_all_threads_share) {
+TEST_P(staging, uploads_and_downloads_through_shared_chunks) {
   for (const std::size_t shared : {1U, 2U, 8U}) {
     use(shared);
     expect_round_trips(3000); // smaller ranges use the chunks of the threads
@@ -116,7 +116,7 @@ TEST_P(staging, sends_a_single_chunk_without_events) {
   counted->fail_at(0);
 }
 
-TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
+TEST_P(staging, uses_no_more_pinned_memory_than_its_limit) {
   for (const std::size_t threads : {1U, 3U}) {
     const context_options options = ring_options(threads, 2 * chunk); // chunks of threads are whole pages
     const auto ctx = new_context(options);
@@ -142,7 +142,7 @@ TEST_P(staging, takes_no_more_pinned_memory_than_it_may) {
   }
 }
 
-TEST_P(staging, fills_large_chunks_by_slices) {
+TEST_P(staging, fills_large_chunks_with_several_threads) {
   for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and some
     const auto ctx = new_context(ring_options(4, 256u << 10, 2));
     const auto ring = staging_ring::of(ctx);
@@ -160,7 +160,7 @@ TEST_P(staging, fills_large_chunks_by_slices) {
   }
 }
 
-TEST_P(staging, cuts_small_movements_into_small_chunks) {
+TEST_P(staging, cuts_small_transfers_into_small_chunks) {
   struct movement {
     std::size_t bytes;
     std::size_t chunk;
@@ -190,7 +190,7 @@ TEST_P(staging, cuts_small_movements_into_small_chunks) {
   }
 }
 
-TEST_P(staging, lands_in_fresh_memory_by_pages) {
+TEST_P(staging, downloads_into_untouched_memory_by_whole_pages) {
   for (const std::size_t large : {std::size_t{256} << 10, std::size_t{4} << 20}) {
     const auto ctx = new_context(ring_options(3, large, 2));
     const auto ring = staging_ring::of(ctx);
@@ -209,7 +209,7 @@ TEST_P(staging, lands_in_fresh_memory_by_pages) {
   }
 }
 
-TEST_P(staging, leaves_zeros_between_the_ranges) {
+TEST_P(staging, fills_the_space_between_ranges_with_zeros) {
   // The chunks and the slab were used before: fresh memory is zero anyway.
   constexpr std::size_t ranges = 1000;
   const std::vector<std::byte> used(ranges * 128, std::byte{0xFF});
@@ -229,7 +229,7 @@ TEST_P(staging, leaves_zeros_between_the_ranges) {
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), ranges * 100);
 }
 
-TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_on_its_way) {
+TEST_P(staging, frees_the_slab_of_a_failed_upload_after_its_pending_copies) {
   for (const std::size_t shared : {1U, 8U}) {
     const auto ctx = new_context(ring_options(1, chunk, shared));
     char name[] = "/tmp/saeta-staging-XXXXXX";
@@ -252,7 +252,7 @@ TEST_P(staging, gives_the_slab_of_a_failed_upload_back_when_no_copy_into_it_is_o
   }
 }
 
-TEST_P(staging, sees_a_write_that_is_still_pending_when_it_downloads) {
+TEST_P(staging, downloads_after_pending_writes) {
   const auto other = ctx()->borrow_stream();
   const buffer b = make(50'000);
   for (std::uint8_t round = 1; round < 20; ++round) {
@@ -318,7 +318,7 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   EXPECT_EQ(read(ring_->upload(ctx(), plan, "again")).size(), plan.slab_bytes()) << "the ring still works";
 }
 
-TEST_P(staging, reads_from_memory_what_lies_outside_of_the_mapped_region) {
+TEST_P(staging, reads_from_memory_outside_of_the_mapped_region) {
   const auto content = random_bytes(3000, 5);
   char name[] = "/tmp/saeta-staging-XXXXXX";
   const int descriptor = ::mkstemp(name);
@@ -338,7 +338,7 @@ TEST_P(staging, reads_from_memory_what_lies_outside_of_the_mapped_region) {
   ::close(descriptor);
 }
 
-TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
+TEST_P(staging, leaks_nothing_when_its_context_ends) {
   static std::atomic<int> reports;
   reports = 0;
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
@@ -354,7 +354,7 @@ TEST_P(staging, leaves_nothing_behind_when_its_context_ends) {
   set_report_sink(before);
 }
 
-TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file_ended) {
+TEST_P(staging, maps_its_region_to_file_offsets_and_reports_a_short_file) {
   const auto content = random_bytes(200, 7);
   char name[] = "/tmp/saeta-staging-XXXXXX";
   const int descriptor = ::mkstemp(name);
@@ -385,7 +385,7 @@ TEST_P(staging, begins_in_the_file_where_its_region_does_and_says_where_the_file
             "reading 100 bytes at file offset 50: Bad file descriptor (errno 9)");
 }
 
-TEST_P(staging, has_chunks_of_1024_bytes_and_of_512_for_each_thread_at_least) {
+TEST_P(staging, has_chunks_of_at_least_1024_bytes_and_512_for_each_thread) {
   const auto ctx = new_context(ring_options(1, 0));
   const auto source = random_bytes(2048, 8);
   transfer_plan plan;
@@ -401,7 +401,7 @@ TEST_P(staging, has_chunks_of_1024_bytes_and_of_512_for_each_thread_at_least) {
   EXPECT_TRUE(ctx->pinned().deallocate(one, ctx->work_stream()));
 }
 
-TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
+TEST_P(staging, allocates_no_chunk_while_one_is_free) {
   const auto ctx = new_context(ring_options(1, chunk));
   std::uint64_t first = 0;
   for (unsigned round = 0; round < 20; ++round) {
@@ -416,7 +416,7 @@ TEST_P(staging, takes_no_further_chunk_while_one_is_free) {
   }
 }
 
-TEST_P(staging, does_nothing_for_nothing) {
+TEST_P(staging, does_nothing_without_ranges) {
   ctx()->copies().reset_counters();
   ring_->download({});
   const buffer empty = make(0);
@@ -429,7 +429,7 @@ TEST_P(staging, does_nothing_for_nothing) {
   EXPECT_EQ(now, counter_values{});
 }
 
-TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
+TEST_P(staging, works_after_any_call_of_an_upload_has_failed) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
@@ -454,7 +454,7 @@ TEST_P(staging, works_again_after_any_call_of_an_upload_has_failed) {
   set_report_sink(before);
 }
 
-TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
+TEST_P(staging, writes_nothing_after_a_failed_download) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "nothing is staged on the host";
   }
@@ -502,7 +502,7 @@ TEST_P(staging, lands_nothing_later_that_a_failed_download_left_behind) {
 }
 
 /// The owner may write its memory again once the copy has landed, without asking us.
-TEST_P(staging, is_done_with_the_memory_of_others_when_it_has_landed) {
+TEST_P(staging, has_finished_reading_foreign_memory_when_a_download_returns) {
   const stream foreign(shared_device());
   for (const std::size_t part : {std::size_t{50'000}, std::size_t{1'000}}) {
     const device_memory theirs(foreign.ref(), 50'000);
@@ -540,7 +540,7 @@ TEST_P(staging, copies_within_the_device_in_one_call) {
   EXPECT_THROW(ring_->copy(b.slice(0, 5), a, ctx()->work_stream()), error);
 }
 
-TEST_P(staging, is_refused_by_the_budget_before_anything_moves) {
+TEST_P(staging, is_refused_by_the_budget_before_any_copy) {
   const auto source = random_bytes(limit + 1, 4);
   transfer_plan plan;
   plan.add(source);

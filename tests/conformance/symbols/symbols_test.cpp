@@ -60,7 +60,7 @@ TEST_P(symbols, of_dictionaries_have_the_names_of_their_rows) {
   }
 }
 
-TEST_P(symbols, of_values_without_a_null_know_their_nulls_as_the_indices_do) {
+TEST_P(symbols, have_the_null_count_of_the_indices_if_the_values_have_no_nulls) {
   const shared_array values = random_array(data_type(type_id::string), {23, 0, nulls::absent}, 1);
   const data_type type = data_type::dictionary(data_type(type_id::int8), values->type);
   const column none = one(imported(random_indices(type, {150, 7, nulls::absent}, values, 2)));
@@ -84,13 +84,13 @@ TEST_P(symbols, of_strings_have_the_names_of_their_rows) {
   }
 }
 
-TEST_P(symbols, of_a_value_that_is_in_a_dictionary_twice_are_the_same) {
+TEST_P(symbols, of_repeated_dictionary_values_are_the_same) {
   const column source = imported(support::indices({0, 1, 2, 0}, support::strings({"a", "b", "a"})));
   EXPECT_EQ(cells(view_cast(one(source), data_type(type_id::uint32))),
             cells(numbers(type_id::uint32, {0, 1, 0, 0})));
 }
 
-TEST_P(symbols, of_numbers_are_the_same_memory) {
+TEST_P(symbols, of_integers_are_views) {
   table_->intern("a");
   table_->intern("b");
   for (const type_id type : {type_id::uint32, type_id::int32}) {
@@ -106,7 +106,7 @@ TEST_P(symbols, of_numbers_are_the_same_memory) {
   EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{}) << "no row was looked at";
 }
 
-TEST_P(symbols, of_numbers_that_name_nothing_are_refused_with_the_row) {
+TEST_P(symbols, of_integers_without_a_name_are_refused_with_the_row) {
   table_->intern("a");
   const auto refused = [&](const column& from) {
     try {
@@ -148,7 +148,7 @@ TEST_P(symbols, of_another_table_keep_their_names) {
   EXPECT_EQ(same.values().address(), one(same).values().address());
 }
 
-TEST_P(symbols, of_pieces_that_share_a_dictionary_look_its_values_up_once) {
+TEST_P(symbols, of_pieces_with_a_common_dictionary_look_up_its_values_once) {
   const column source = imported(support::indices({0, 1, 1, 0}, support::strings({"a", "b"})));
   const std::vector<column> pieces{source.slice(0, 1), source.slice(1, 3), source.slice(2, 0)};
   ctx()->copies().reset_counters();
@@ -162,7 +162,7 @@ TEST_P(symbols, of_pieces_that_share_a_dictionary_look_its_values_up_once) {
   EXPECT_EQ(made[2].length(), 0);
 }
 
-TEST_P(symbols, of_pieces_with_dictionaries_of_their_own_are_each_mapped_by_its_own) {
+TEST_P(symbols, of_pieces_with_different_dictionaries_are_mapped_separately) {
   const column first = imported(support::indices({0, 1, 1}, support::strings({"a", "b"})));
   const column second = imported(support::indices({1, 0, 2}, support::strings({"c", "a", "d"})));
   const std::vector<column> pieces{first, second, first.slice(1, 2), second.slice(2, 1)};
@@ -174,7 +174,7 @@ TEST_P(symbols, of_pieces_with_dictionaries_of_their_own_are_each_mapped_by_its_
   EXPECT_EQ(names_of(made[3]), (std::vector<cell>{"d"}));
 }
 
-TEST_P(symbols, can_be_made_of_no_other_type) {
+TEST_P(symbols, can_not_be_made_of_other_types) {
   for (const char* const type : {"z", "l", "L", "f", "b", "vz", "w:4", "tdD"}) {
     const data_type from = data_type::parse(type);
     EXPECT_FALSE(can_be_symbols(from)) << type;
@@ -195,7 +195,7 @@ TEST_P(symbols, can_be_made_of_no_other_type) {
       can_be_symbols(data_type::dictionary(number, data_type(type_id::string)).with_extension("x", "")));
 }
 
-TEST_P(symbols, that_have_no_room_are_refused_and_nothing_stays) {
+TEST_P(symbols, beyond_the_budget_are_refused_without_leaks) {
   const column source = imported(support::indices({0, 1, 1, 0}, support::strings({"a", "b"})));
   const auto full = symbol_table::make(1);
   const std::uint64_t before = ctx()->reports().statistics().budget.current;
@@ -216,7 +216,7 @@ TEST_P(symbols, that_have_no_room_are_refused_and_nothing_stays) {
   EXPECT_EQ(ctx()->reports().statistics().budget.current, before);
 }
 
-TEST_P(symbols, of_values_on_a_device_are_refused_where_downloads_are_forbidden) {
+TEST_P(symbols, of_values_on_a_device_are_refused_if_downloads_are_forbidden) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "on the host nothing is downloaded";
   }
@@ -290,7 +290,7 @@ TEST(symbol_dictionaries, have_each_name_once_in_the_order_of_rows) {
   EXPECT_EQ(names_in(names.values()), (std::vector<std::string>{"d", "", "a"}));
 }
 
-TEST(symbol_dictionaries, grow_and_leave_what_consumers_have) {
+TEST(symbol_dictionaries, grow_without_changing_exported_dictionaries) {
   const auto table = symbol_table::make();
   std::vector<symbol> rows;
   for (int i = 0; i < 10'000; ++i) {
@@ -316,7 +316,7 @@ TEST(symbol_dictionaries, grow_and_leave_what_consumers_have) {
   EXPECT_LT(memories, 12U) << "each time twice the room";
 }
 
-TEST(symbol_dictionaries, name_the_row_of_a_symbol_that_is_unknown) {
+TEST(symbol_dictionaries, name_the_row_of_an_unknown_symbol) {
   const auto table = symbol_table::make();
   table->intern("a");
   symbol_dictionary names(table);

@@ -55,7 +55,7 @@ protected:
   }
 };
 
-TEST_P(building, takes_spans_of_every_number) {
+TEST_P(building, accepts_spans_of_every_number_type) {
   expect_column<std::int8_t>(type_id::int8, {-128, 0, 127});
   expect_column<std::uint8_t>(type_id::uint8, {0, 255});
   expect_column<std::int16_t>(type_id::int16, {-32768, 32767});
@@ -69,7 +69,7 @@ TEST_P(building, takes_spans_of_every_number) {
   expect_column<double>(type_id::float64, {});
 }
 
-TEST_P(building, takes_bools_of_a_byte) {
+TEST_P(building, accepts_bools_of_one_byte) {
   const std::array<bool, 3> values{true, false, true};
   const host_values given = values_of("x", std::span<const bool>(values));
   const table made = table_of_values(ctx(), {&given, 1});
@@ -77,7 +77,7 @@ TEST_P(building, takes_bools_of_a_byte) {
   EXPECT_EQ(values_in<std::uint8_t>(made.batches()[0].columns[0]), (std::vector<std::uint8_t>{1, 0, 1}));
 }
 
-TEST_P(building, takes_one_transfer_a_table) {
+TEST_P(building, takes_one_transfer_for_each_table) {
   const std::vector<std::uint32_t> numbers(1000, 7);
   const std::vector<double> others(1000, 0.5);
   const std::vector<host_values> given{values_of("a", std::span<const std::uint32_t>(numbers)),
@@ -94,7 +94,7 @@ TEST_P(building, takes_one_transfer_a_table) {
   EXPECT_EQ(values_in<std::uint32_t>(made.batches()[0].columns[2]), numbers);
 }
 
-TEST_P(building, keeps_no_hold_of_the_values) {
+TEST_P(building, does_not_refer_to_the_values_afterwards) {
   std::vector<std::uint32_t> numbers{1, 2, 3};
   const host_values given = values_of("a", std::span<const std::uint32_t>(numbers));
   const table made = table_of_values(ctx(), {&given, 1});
@@ -102,7 +102,7 @@ TEST_P(building, keeps_no_hold_of_the_values) {
   EXPECT_EQ(values_in<std::uint32_t>(made.batches()[0].columns[0]), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 
-TEST_P(building, takes_raw_bytes_of_every_type_with_whole_bytes) {
+TEST_P(building, accepts_raw_bytes_of_every_type_with_whole_bytes) {
   const std::vector<std::byte> bytes(96, std::byte{1});
   const std::vector<host_values> given{raw("decimal", data_type::parse("d:10,2,128"), bytes),
                                        raw("id", data_type::parse("w:16"), bytes),
@@ -113,7 +113,7 @@ TEST_P(building, takes_raw_bytes_of_every_type_with_whole_bytes) {
   EXPECT_EQ(table_of_values(ctx(), times).rows(), 12);
 }
 
-TEST_P(building, counts_under_the_tag_that_it_was_given) {
+TEST_P(building, is_charged_under_the_given_tag) {
   const std::vector<std::byte> bytes(64);
   const host_values given = raw("a", data_type(type_id::int64), bytes);
   const table made = table_of_values(ctx(), {&given, 1}, "mine");
@@ -122,20 +122,20 @@ TEST_P(building, counts_under_the_tag_that_it_was_given) {
 
 TEST_P(building, without_columns_has_no_rows) { EXPECT_EQ(table_of_values(ctx(), {}).rows(), 0); }
 
-TEST_P(building, names_the_column_that_has_half_a_value) {
+TEST_P(building, refuses_a_partial_value_with_the_column) {
   const std::vector<std::byte> bytes(10);
   expect_refused({raw("a", data_type(type_id::int16), bytes), raw("b", data_type(type_id::int64), bytes)},
                  errc::invalid_argument,
                  "column 'b': 10 bytes are not a whole number of int64 values, expected a multiple of 8");
 }
 
-TEST_P(building, compares_rows_after_each_column_was_divided_by_its_own_width) {
+TEST_P(building, refuses_columns_of_different_lengths) {
   const std::vector<std::byte> bytes(16);
   expect_refused({raw("a", data_type(type_id::int32), bytes), raw("b", data_type(type_id::int64), bytes)},
                  errc::invalid_argument, "column 'b' has 2 rows, expected 4 as column 'a'");
 }
 
-TEST_P(building, refuses_values_that_do_not_say_how_many_they_are) {
+TEST_P(building, refuses_types_whose_row_count_is_unknown) {
   const std::vector<std::byte> bytes(16);
   expect_refused(
       {raw("a", data_type(type_id::boolean), bytes)}, errc::unsupported,
@@ -149,7 +149,7 @@ TEST_P(building, refuses_values_that_do_not_say_how_many_they_are) {
   }
 }
 
-TEST_P(building, over_the_budget_leaves_nothing) {
+TEST_P(building, beyond_the_budget_leaks_nothing) {
   const std::vector<std::byte> bytes(limit + 8);
   expect_refused({raw("a", data_type(type_id::int64), bytes)}, errc::budget_exceeded, "");
 }

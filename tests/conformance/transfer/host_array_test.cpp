@@ -121,12 +121,12 @@ protected:
   dictionary_cache dictionaries_;
 };
 
-TEST_P(host_arrays, of_texts_move_the_window_of_their_rows_and_begin_at_offset_0) {
+TEST_P(host_arrays, of_strings_transfer_only_their_rows_and_begin_at_offset_0) {
   move_the_middle<std::int32_t>();
   move_the_middle<std::int64_t>();
 }
 
-TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
+TEST_P(host_arrays, are_downloaded_into_pooled_memory_charged_to_the_host) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -145,7 +145,7 @@ TEST_P(host_arrays, land_in_warm_memory_that_the_host_is_charged_for) {
   }
 }
 
-TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_context) {
+TEST_P(host_arrays, are_in_the_ledger_while_they_live_even_after_their_context) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -191,7 +191,7 @@ TEST_P(host_arrays, are_in_the_ledger_as_long_as_they_live_also_past_their_conte
   EXPECT_EQ(options.pinned_budget->statistics().current, 0U);
 }
 
-TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
+TEST_P(host_arrays, wait_for_free_bytes_in_the_hosts_budget) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -214,7 +214,7 @@ TEST_P(host_arrays, wait_for_room_on_the_host_as_pinned_memory_does) {
   expect_text<std::int32_t>(second.arrays[0], 5, "005");
 }
 
-TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
+TEST_P(host_arrays, of_strings_are_split_if_that_saves_a_block_of_offsets) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -231,7 +231,7 @@ TEST_P(host_arrays, of_texts_are_cut_where_that_saves_a_block_of_offsets) {
   }
 }
 
-TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation) {
+TEST_P(host_arrays, of_several_batches_take_one_transfer_into_one_allocation) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -257,7 +257,7 @@ TEST_P(host_arrays, of_several_batches_come_in_one_transfer_into_one_allocation)
   EXPECT_TRUE(download(ctx(), std::span<const batch>()).empty());
 }
 
-TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
+TEST_P(host_arrays, of_a_slice_of_strings_transfer_only_their_bytes) {
   const texts<std::int64_t> source(9000);
   const column all = send({source.rows(0, 9000)}).columns[0];
   ctx()->copies().reset_counters();
@@ -267,7 +267,7 @@ TEST_P(host_arrays, of_a_slice_of_texts_bring_no_more_than_their_bytes) {
       << "with a gap of at most 4096 bytes";
 }
 
-TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets) {
+TEST_P(host_arrays, of_a_slice_of_strings_have_their_data_right_after_the_offsets) {
   const texts<std::int32_t> narrow(1000);
   const texts<std::int64_t> wide(1000);
   const column all = send({narrow.rows(0, 1000)}).columns[0];
@@ -281,7 +281,7 @@ TEST_P(host_arrays, of_a_slice_of_texts_have_letters_right_behind_their_offsets)
   }
 }
 
-TEST_P(host_arrays, are_taken_by_windows_of_bytes) {
+TEST_P(host_arrays, are_grouped_into_windows_of_bytes) {
   const texts<std::int32_t> source(100);
   const column each = send({source.rows(0, 100)}).columns[0];
   const std::vector<batch> batches(5, batch{100, {each}});
@@ -295,7 +295,7 @@ TEST_P(host_arrays, are_taken_by_windows_of_bytes) {
   EXPECT_EQ(end_of_window(batches, 5, 1), 5U);
 }
 
-TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
+TEST_P(host_arrays, of_views_transfer_only_the_bytes_that_rows_refer_to) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -364,7 +364,7 @@ TEST_P(host_arrays, of_views_move_the_bytes_that_their_rows_name) {
   }
 }
 
-TEST_P(host_arrays, of_rows_that_overlap_are_each_whole) {
+TEST_P(host_arrays, of_overlapping_rows_are_complete) {
   const auto expect_rows = [&](const host_batch& seen) {
     for (std::int64_t i = 0; i < 100; ++i) {
       expect_text<std::int32_t>(seen.arrays[0], i, std::to_string(1500 + i).substr(1));
@@ -380,7 +380,7 @@ TEST_P(host_arrays, of_rows_that_overlap_are_each_whole) {
   expect_rows(download(ctx(), sent));
 }
 
-TEST_P(host_arrays, without_rows_send_nothing) {
+TEST_P(host_arrays, without_rows_transfer_nothing) {
   const texts<std::int32_t> source(10);
   ctx()->copies().reset_counters();
   const batch sent = send({source.rows(5, 0)});
@@ -392,7 +392,7 @@ TEST_P(host_arrays, without_rows_send_nothing) {
   EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
 }
 
-TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_failed) {
+TEST_P(host_arrays, upload_each_dictionary_once_and_forget_those_of_a_failed_batch) {
   const texts<std::int32_t> words(100);
   const texts<std::int32_t> others(50);
   constexpr std::int64_t rows = 970; // 1024 bytes wherever they begin among 64
@@ -430,7 +430,7 @@ TEST_P(host_arrays, send_each_dictionary_once_and_remember_none_of_a_batch_that_
   expect_text<std::int32_t>(*back.arrays[1].dictionary, 7, "007");
 }
 
-TEST_P(host_arrays, are_viewed_on_the_host_alone) {
+TEST_P(host_arrays, are_views_only_on_the_host) {
   const texts<std::int32_t> source(100);
   const auto keepalive = std::make_shared<int>();
   const host_batch lent{10, {source.rows(20, 10)}, keepalive};

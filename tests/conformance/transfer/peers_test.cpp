@@ -156,7 +156,7 @@ TEST_P(peers, keep_every_type) {
   }
 }
 
-TEST_P(peers, cut_what_is_longer_than_a_window) {
+TEST_P(peers, cut_buffers_larger_than_a_window) {
   for (const support::nulls pattern : {support::nulls::some, support::nulls::absent}) {
     const table here = source({.in_dictionaries = pattern, .seed = 7});
     EXPECT_TRUE(same_contents(moved_in_windows(here, there_), here));
@@ -174,7 +174,7 @@ TEST_P(peers, keep_the_rows_of_slices) {
   }
 }
 
-TEST_P(peers, move_only_what_the_rows_of_a_slice_need) {
+TEST_P(peers, copy_only_the_rows_of_a_slice) {
   const schema fields{{{"text", data_type(type_id::string), true, {}}}, {}};
   const std::vector<std::string_view> rows(4096, "sixteen bytes ..");
   const table here = support::table_of(ctx(), fields, {{support::strings(rows)}});
@@ -183,7 +183,7 @@ TEST_P(peers, move_only_what_the_rows_of_a_slice_need) {
   EXPECT_LE(charged(*there_), 256U);
 }
 
-TEST_P(peers, move_tables_without_rows_batches_or_columns) {
+TEST_P(peers, support_tables_without_rows_batches_or_columns) {
   const table here = source();
   EXPECT_TRUE(same_contents(copy_to(here.slice(0, 0), there_), here.slice(0, 0)));
   const table no_batches = table::make(ctx(), here.fields(), {});
@@ -193,7 +193,7 @@ TEST_P(peers, move_tables_without_rows_batches_or_columns) {
   EXPECT_EQ(charged(*there_), 0U);
 }
 
-TEST_P(peers, share_a_dictionary_that_columns_share) {
+TEST_P(peers, keep_shared_dictionaries_shared) {
   const data_type type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string), false);
   const support::shared_array words = support::strings({"a", "bc", "def"});
   const schema fields{{{"x", type, true, {}}, {"y", type, true, {}}}, {}};
@@ -208,7 +208,7 @@ TEST_P(peers, share_a_dictionary_that_columns_share) {
   EXPECT_EQ(moved.batches()[1].columns[1].dictionary(), shared);
 }
 
-TEST_P(peers, copy_a_slab_at_once_and_without_a_kernel) {
+TEST_P(peers, copy_one_allocation_at_once_without_a_kernel) {
   const buffer slab = make(table_bytes);
   fill(slab, 1, ctx()->work_stream());
   std::vector<buffer> columns;
@@ -225,7 +225,7 @@ TEST_P(peers, copy_a_slab_at_once_and_without_a_kernel) {
   EXPECT_EQ(values_of(moved.pieces(7)[0]), std::vector<std::uint8_t>(100, 1));
 }
 
-TEST_P(peers, join_many_small_ranges_into_one_copy) {
+TEST_P(peers, merge_many_small_ranges_into_one_copy) {
   const table here = scattered_table();
   there_->copies().reset_counters();
   const table moved = copy_to(here, there_);
@@ -273,7 +273,7 @@ TEST_P(peers, wait_for_a_late_writer_of_the_source) {
 
 // What only the kernel on the source reads: a bitmap whose first row lies inside a byte.
 
-TEST_P(peers, wait_for_a_late_writer_of_what_is_shifted) {
+TEST_P(peers, wait_for_a_late_writer_of_shifted_bitmaps) {
   const buffer bits = make(table_bytes);
   fill(bits, 0, ctx()->work_stream());
   const auto late = ctx()->borrow_stream();
@@ -287,7 +287,7 @@ TEST_P(peers, wait_for_a_late_writer_of_what_is_shifted) {
   EXPECT_EQ(values_of(moved.pieces(0)[0]), std::vector<std::uint8_t>(table_bytes - 1, 0xff));
 }
 
-TEST_P(peers, make_later_writers_of_what_is_shifted_wait) {
+TEST_P(peers, make_later_writers_of_shifted_bitmaps_wait) {
   const buffer bits = make(table_bytes);
   fill(bits, 0xff, ctx()->work_stream());
   const auto held = close_gate(ctx()->work_stream());
@@ -301,7 +301,7 @@ TEST_P(peers, make_later_writers_of_what_is_shifted_wait) {
   EXPECT_EQ(values_of(moved.pieces(0)[0]), std::vector<std::uint8_t>(table_bytes - 1, 0xff));
 }
 
-TEST_P(peers, keep_what_is_shifted_or_rebased_alone) {
+TEST_P(peers, copy_slices_with_only_shifted_or_rebased_buffers) {
   const schema text{{{"s", data_type(type_id::string), true, {}}}, {}};
   const table here =
       support::table_of(ctx(), text, {{support::strings({"abc", "", "", "de", "", "", "", "f"})}});
@@ -330,7 +330,7 @@ TEST_P(peers, make_later_writers_of_the_source_wait) {
   }
 }
 
-TEST_P(peers, outlive_an_early_release_of_the_source) {
+TEST_P(peers, survive_an_early_release_of_the_source) {
   for (const bool joined : {false, true}) {
     std::optional<table> moved;
     const auto held = close_gate(there_->work_stream());
@@ -371,7 +371,7 @@ TEST_P(peers, are_read_after_the_copy_by_every_stream_of_the_target) {
   EXPECT_EQ(values_of(bytes_of(copy)), std::vector<std::uint8_t>(table_bytes, 2));
 }
 
-TEST_P(peers, charge_the_budget_of_the_context_that_was_named) {
+TEST_P(peers, charge_the_budget_of_the_target_context) {
   std::vector<buffer> columns;
   const table here = filled_table(ctx()->work_stream(), columns);
   const auto query = there_->with_budget("query", 2 * table_bytes);
@@ -381,7 +381,7 @@ TEST_P(peers, charge_the_budget_of_the_context_that_was_named) {
   expect_filled(moved);
 }
 
-TEST_P(peers, leave_nothing_behind_a_refusal_of_either_budget) {
+TEST_P(peers, leak_nothing_after_a_refusal_of_either_budget) {
   const table here = scattered_table();
   const auto small = make_there(4096);
   const std::uint64_t before = charged(*ctx());
@@ -401,7 +401,7 @@ TEST_P(peers, leave_nothing_behind_a_refusal_of_either_budget) {
   expect_scattered(copy_to(here, there_));
 }
 
-TEST_P(peers, leave_nothing_behind_a_failure_anywhere) {
+TEST_P(peers, leak_nothing_after_any_failure) {
   const auto here_faulty = std::make_shared<faulty_backend>(shared_device());
   const auto there_faulty = std::make_shared<faulty_backend>(second_device());
   context_options options;
@@ -437,7 +437,7 @@ TEST_P(peers, leave_nothing_behind_a_failure_anywhere) {
   }
 }
 
-TEST_P(peers, leave_captures_of_others_alone) {
+TEST_P(peers, do_not_invalidate_captures) {
   const table here = source();
   for (const auto& on : {shared_device(), second_device()}) {
     const stream others(on);
@@ -461,14 +461,14 @@ TEST_P(peers, refuse_memory_with_unknown_writers_while_a_graph_is_captured) {
   EXPECT_EQ(charged(*there_), 0U);
 }
 
-TEST_P(peers, can_be_moved_by_a_thread_that_ends) {
+TEST_P(peers, can_be_copied_by_a_short_lived_thread) {
   const table here = source();
   std::optional<table> moved;
   std::thread([&] { moved = copy_to(here, there_); }).join();
   EXPECT_TRUE(same_contents(*moved, here));
 }
 
-TEST_P(peers, are_exchanged_in_both_directions_at_once) {
+TEST_P(peers, can_be_copied_in_both_directions_at_the_same_time) {
   const table here = source({.seed = 5});
   const table away = copy_to(source({.seed = 6}), there_);
   constexpr int rounds = 5;
@@ -523,7 +523,7 @@ private:
   std::shared_ptr<sim::device> unreachable_; ///< outlives its context
 };
 
-TEST_P(unreachable_peers, pass_through_the_host) {
+TEST_P(unreachable_peers, are_copied_through_the_host) {
   const table here = source();
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host reaches all of its memory";

@@ -75,7 +75,7 @@ protected:
   }
 };
 
-TEST_P(windows, of_every_type_arrive_at_row_0_and_leave_at_row_0) {
+TEST_P(windows, of_every_type_begin_at_row_0_after_an_upload_and_a_download) {
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::some, nulls::absent}) {
       for (std::int64_t offset = 0; offset < 10; ++offset) {
@@ -113,7 +113,7 @@ TEST_P(windows, of_copies_on_the_device_begin_at_row_0) {
   }
 }
 
-TEST_P(windows, clear_the_bits_behind_the_last_row_of_a_bitmap_that_was_shifted) {
+TEST_P(windows, clear_the_padding_bits_of_shifted_bitmaps) {
   const shared_array source = random_array(data_type(type_id::boolean), {13, 3, nulls::none, false}, 9);
   const column given = imported(source, copy_policy::always);
   const std::vector<column> copied = copy_columns(ctx(), std::array{given.slice(2, 9)}, "copy");
@@ -145,7 +145,7 @@ column list_of_cut_structs(const std::shared_ptr<context>& ctx, std::int64_t off
   return column::make(ctx, std::move(lists));
 }
 
-TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when_they_are_exported) {
+TEST_P(windows, push_the_offset_of_nested_structs_to_their_children_in_exports) {
   const auto put = [&](std::span<const std::byte> bytes) {
     const buffer made = make(bytes.size());
     use_token token(ctx()->work_stream(), {writes(made)});
@@ -176,8 +176,7 @@ TEST_P(windows, of_structs_below_others_hand_their_offset_to_their_children_when
   }
 }
 
-TEST_P(windows,
-       of_every_type_that_are_views_on_the_host_hand_offsets_to_the_innermost_when_they_are_exported) {
+TEST_P(windows, push_offsets_to_the_innermost_children_in_exports_of_host_views) {
   if (!ctx()->on_host()) {
     GTEST_SKIP() << "what is downloaded has no offsets";
   }
