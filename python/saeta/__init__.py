@@ -180,5 +180,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Returns the public names and modules: what completion shows."""
+    """Returns the public names and modules, for completion."""
     return [*__all__, "cuda", "dask", "errors", "exchange", "ipc", "ray", "rmm"]

@@ -1,8 +1,8 @@
 """Registers tables and columns with dask, with distributed and with dask-cuda.
 
 This module is the entry point `dask.sizeof`: dask calls `register` when it is imported, in every process of a
-cluster that has Saeta installed. It imports none of the three, because dask is not complete yet at that time
-and the others may be missing.
+cluster that has Saeta installed. It imports none of the three, because dask is only partly imported at that
+time and the others may be missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _nbytes(source: Table | Column) -> int:
 
 
 def _register_families(protocol: ModuleType) -> None:
-    """Lets the first table that is sent or received in this process import `saeta.dask`."""
+    """Makes the first table that this process sends or receives import `saeta.dask`."""
     for name in ("dask_serialize", "dask_deserialize", "cuda_serialize", "cuda_deserialize"):
         getattr(protocol, name).register_lazy("saeta", _import_families)
 
@@ -46,7 +46,7 @@ def _import_families() -> None:
 
 
 def _register_device_objects(module: ModuleType) -> None:
-    """Tells the worker's memory of dask-cuda which tables it may spill from a GPU to the host."""
+    """Tells dask-cuda's spilling which tables are on a GPU."""
     module.is_device_object.register(_KINDS, _is_on_device)
 
 
@@ -62,7 +62,7 @@ def _call_after_import(name: str, function: Callable[[ModuleType], None]) -> Non
 
 
 class _Watch:
-    """Calls a function after the first import of a module. A finder is how Python lets others see imports."""
+    """An import finder that calls a function after the first import of a module."""
 
     def __init__(self, name: str, function: Callable[[ModuleType], None]) -> None:
         self.name = name

@@ -15,7 +15,7 @@ from typing import Any
 from saeta._text import number_text
 from saeta.errors import InvalidError, TypeMismatch
 
-# Annotations that are checked, with their classes. Any value fits an annotation with another name.
+# The annotations that are checked, with their classes. Values are not checked against other annotations.
 CLASSES: dict[str, tuple[type, ...]] = {
     "None": (type(None),),
     "bool": (bool,),

@@ -1,4 +1,4 @@
-"""Runs kernels of users on Saeta's memory: accepts streams of frameworks and lends arrays for a launch."""
+"""Use tokens for users' kernels on Saeta's memory: accepts frameworks' streams and exports arrays."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class BorrowedOnHost(Borrowed):
 class BorrowedOnDevice(Borrowed):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        # None: the token's stream waits already, so a consumer on that stream has nothing to wait for.
+        # None, because the token's stream has already waited, so a consumer on that stream need not wait.
         return {**self._interface(), "stream": None}
 
 
@@ -102,7 +102,7 @@ class BorrowedOnBoth(BorrowedOnDevice):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         interface = self._interface()
-        self._token.synchronize()  # the CPU is not ordered with the token's stream
+        self._token.synchronize()  # the CPU must wait for the token's stream
         return interface
 
 
@@ -163,5 +163,5 @@ def _element(dtype: Any) -> tuple[str, int, int]:
     found = load("numpy", "this dtype").dtype(dtype)
     if found.hasobject or not found.itemsize:
         raise InvalidError(f"{found!r} is not a type of elements in memory: expected numbers, as 'f4'")
-    parts = found.kind in "SUV"  # texts and records, which are aligned as their parts are
+    parts = found.kind in "SUV"  # texts and records have the alignment of their parts
     return found.str, found.itemsize, found.alignment if parts else found.itemsize

@@ -37,7 +37,7 @@ __all__ = ["context_of", "from_arrow", "from_dlpack"]
 
 # A context, its device or the device's name. None means the best device.
 ContextLike: TypeAlias = Context | Device | str | None
-# What numbers of symbols that name no table become: numbers, or symbols of this table.
+# How to import symbol numbers whose metadata names no table: as numbers, or as symbols of this table.
 Symbols: TypeAlias = SymbolTable | Literal["ids"]
 
 
@@ -56,7 +56,7 @@ def context_of(given: ContextLike) -> Context:
 
 
 class ArrowStream(Protocol):
-    """An object with the Arrow C stream interface, as tables of all libraries are."""
+    """An object with the Arrow C stream interface, such as a table of another library."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
@@ -225,7 +225,10 @@ def from_arrow(
 
 
 def _with_names(column: Column, symbols: SymbolTable) -> Column:
-    """Returns symbols of the table for the numbers of symbols that name no table, and else the column."""
+    """Converts symbol numbers whose metadata names no table to symbols of the given table.
+
+    Returns other columns unchanged.
+    """
     metadata = column.field.metadata
     marked = metadata.get(b"xlog.symbol") == b"true" and b"saeta.symbol_table" not in metadata
     return column.as_symbols(symbols) if marked and column.type == "uint32" else column
@@ -266,7 +269,7 @@ def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool, ind
         return _take(arrow_array_of("from_arrow", source), ctx, copy, as_column)
     if _core._capsule_name(source) == "arrow_schema":
         return _core._import_schema(source)
-    if is_arrow_capsule(source):  # of the host: those of devices were taken above
+    if is_arrow_capsule(source):  # host data; device capsules were handled above
         where = context_of(ctx)
         if isinstance(source, tuple):
             return _core._import_array(where, source[0], source[1], copy, as_column)
@@ -336,7 +339,7 @@ def is_arrow_array(source: Any) -> bool:
     return known and not isinstance(source, pandas.arrays.SparseArray)
 
 
-# Readers of pyarrow whose rows were taken here. A second read would silently return no rows.
+# pyarrow's readers that were consumed here. A second read would silently return no rows.
 _taken_readers: WeakSet[Any] = WeakSet()
 
 
@@ -369,8 +372,8 @@ def _join(parts: list[Any]) -> Any:
 def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool, index: bool) -> Any:
     """Imports a frame or series of cuDF through the device arrays of pylibcudf.
 
-    Returns None if these say less than cuDF's types do: pylibcudf has no time zones, precisions of decimals,
-    names of fields or index.
+    Returns None if they lack information of cuDF's types: pylibcudf has no time zones, decimal precisions,
+    field names or index.
     """
     if ctx.device == "host" or (as_column and not from_cudf.is_series(source)):
         return None
@@ -425,7 +428,7 @@ def is_elsewhere(device: tuple[int, int | None], ctx: Context) -> bool:
 
 
 def _move(taken: Any, ctx: Context, copy: bool | None) -> Any:
-    """Copies what was taken in the context of its own GPU to that of another one."""
+    """Copies imported data from the context of its own GPU to that of another one."""
     if copy is False:
         raise ExchangeError(
             f"the memory is on {taken.device} and the context on {ctx.device}, and a copy was forbidden: "

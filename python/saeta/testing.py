@@ -97,7 +97,7 @@ def assert_no_leaks(ctx: Context) -> Iterator[None]:
     yield
     ctx.synchronize()
     if _more(before, _count_live(ctx)):
-        gc.collect()  # objects in a cycle, as in the traceback of an expected error
+        gc.collect()  # frees reference cycles, for example the traceback of an expected error
         ctx.synchronize()
     left = _more(before, _count_live(ctx))
     if left:

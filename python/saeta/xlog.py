@@ -113,9 +113,9 @@ def import_arrow_device(
     `obj` is the result of `export_arrow_device`, or any object of the Arrow protocols.
 
     The tensors are "dltensor" capsules, without a copy if the memory is on `device`. Several batches are
-    joined. Symbols come as their numbers: `saeta.xlog.symbols` has the names of those of this process, and
-    those of XLOG have theirs in XLOG's own table. BufferError for columns with nulls and for types without
-    tensors: take such data with `saeta.from_arrow`.
+    joined. Symbols are returned as numbers: `saeta.xlog.symbols` has the names of this process's symbols,
+    XLOG's own table those of XLOG. BufferError for columns with nulls and for types that tensors lack: import
+    such data with `saeta.from_arrow`.
 
     Example:
         >>> import saeta as sa

@@ -47,7 +47,7 @@ public:
 
   /// Copies bytes into host memory; fewer at the end.
   arrow::Result<std::int64_t> Read(std::int64_t bytes, void* out) override;
-  /// A slice of the buffer, shorter at the end.
+  /// Returns a slice of the buffer. It is shorter at the end of the buffer.
   arrow::Result<std::shared_ptr<arrow::Buffer>> Read(std::int64_t bytes) override;
   /// The same from `position`. The file position does not change, unlike in the methods of the base class.
   arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, void* out) override {

@@ -15,9 +15,8 @@ struct referred_rows {
 };
 
 /// @param columns  of one context
-/// @param counted  whether rows of list views, dense unions and views, which name others in any order, are
-///                 counted. The rows of a child are then as many, at the place that the column's rows have
-///                 among all. Otherwise they are all that the column has.
+/// @param counted  how child rows and bytes count for list views, dense unions and views, whose rows refer to
+///                 them in any order.
 /// @param measured set to false if the memory could not be read. Values then count as evenly spread.
 [[nodiscard]] std::vector<referred_rows> find_referred_rows(std::span<const column> columns,
                                                             scattered_rows counted, bool& measured);

@@ -24,19 +24,20 @@ struct address_range {
   std::size_t bytes = 0;
 };
 
-/// Which rows of children, and bytes behind views, count for rows that name them in any order.
+/// Which child rows and bytes count for list views, dense unions and views, whose rows refer to them in any
+/// order.
 enum class scattered_rows {
-  all,      ///< all of them, as in a copy that does not gather
-  sparse,   ///< those that the rows refer to, where these may be much less than all
+  all,      ///< all of the column, as in a copy that does not gather
+  sparse,   ///< those that the rows refer to, if these may be much fewer than all
   referred, ///< those that the rows refer to
 };
 
 struct row_bytes {
   std::vector<address_range> ranges; ///< may overlap
-  std::uint64_t behind_views = 0;    ///< more bytes, which lie anywhere in their buffers
+  std::uint64_t behind_views = 0;    ///< bytes that views refer to, not in `ranges`
   bool measured = true;              ///< false if the memory could not be read
 
-  /// Bytes in the union of the ranges, and those behind views.
+  /// The bytes in the union of the ranges, plus those behind views.
   [[nodiscard]] std::uint64_t total() const;
 };
 

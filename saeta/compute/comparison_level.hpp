@@ -55,9 +55,9 @@ public:
 
   /// Adds everything that can be compared without opening lists.
   void add(const compared_rows& of);
-  /// Adds strings one by one, wherever their bytes lie.
+  /// Adds strings that are compared one by one.
   void add_strings(const compared_rows& of);
-  /// Adds bytes of strings that lie side by side.
+  /// Adds strings whose bytes are contiguous on both sides, as one run of bytes.
   void add_bytes(const compared_rows& of, std::int64_t left, std::int64_t right, std::int64_t bytes);
 
   /// The lists or strings of one task. Their values form the next level.

@@ -22,7 +22,7 @@
 
 namespace saeta {
 
-/// Rows of a source column that can be chosen.
+/// The rows of one source column from which rows are taken.
 struct taken_piece {
   const column* of = nullptr;
   std::int64_t first = 0; ///< row in its buffers, including the column's offset
@@ -61,7 +61,7 @@ public:
   [[nodiscard]] std::vector<taken_node*> run();
 
 private:
-  /// What kernels need to know of the buffers behind views.
+  /// The addresses and sizes of the buffers behind views, for kernels.
   struct view_buffers {
     view_buffers(const std::shared_ptr<context>& ctx, const taken_node& node);
 

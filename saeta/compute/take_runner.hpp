@@ -22,7 +22,8 @@ public:
 
   /// Sets the pieces of a step. @param pieces  at least one
   void set_pieces(take_step& step, std::span<const take_source> pieces);
-  /// A step that only says where the pieces begin in the whole source, to begin steps that make rows with.
+  /// Returns a step with only the first rows of the pieces in the whole source set. Steps that make rows
+  /// start from it.
   [[nodiscard]] take_step rows_of(std::span<const std::int64_t> piece_rows);
   /// Counts steps of counted kinds, sets their sums, and waits for the results.
   [[nodiscard]] std::vector<taken_count> count(std::span<take_step> steps);

@@ -27,7 +27,7 @@ inline constexpr int row_bits = 40; ///< of a chosen row; the bits above are the
 inline constexpr std::int64_t most_piece_rows = std::int64_t{1} << row_bits;
 inline constexpr std::int64_t most_pieces = std::int64_t{1} << (63 - row_bits);
 inline constexpr std::int64_t row_of_null = -1;
-/// What is stored where no row is found.
+/// Stored in place of a row number if no row is found.
 inline constexpr std::int64_t no_row = -1;
 
 enum class take_kind : std::uint32_t {
@@ -127,7 +127,7 @@ struct taken_count {
   std::int64_t bad_row = no_row; ///< the first row whose offsets lie outside of what they point to
 };
 
-// What a block of threads does at a time.
+// Rows, child rows and bytes that a block of threads makes per tile.
 inline constexpr std::int64_t take_tile_rows = 1024;
 inline constexpr std::int64_t take_tile_child_rows = 4096; ///< of `list_rows` and `fixed_rows`
 inline constexpr std::int64_t take_tile_bytes = 16'384;    ///< of `bytes` and `view_bytes`

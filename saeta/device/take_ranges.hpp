@@ -44,7 +44,7 @@ struct stored_view {
 
 SAETA_ANY_DEVICE inline stored_view view_at(const take_source& from, std::int64_t entry) noexcept {
   stored_view made;
-  if (is_valid(from, entry)) { // that of a null may hold anything
+  if (is_valid(from, entry)) { // the view of a null may have arbitrary bytes
     made.length = load<std::int32_t>(from.values, 4 * entry);
     made.prefix = load<std::int32_t>(from.values, 4 * entry + 1);
     made.buffer = load<std::int32_t>(from.values, 4 * entry + 2);
@@ -63,12 +63,12 @@ SAETA_ANY_DEVICE inline taken_range range_of_view(const take_source& from, std::
   return checked_range(view.offset, view.length, known ? load<std::int64_t>(from.second, view.buffer) : -1);
 }
 
-/// The chosen row of row `at` of a counted step.
+/// The source row that becomes row `at` of a counted step's result.
 SAETA_ANY_DEVICE inline std::int64_t chosen_at(const take_step& step, std::int64_t at) noexcept {
   return step.rows == nullptr ? at : step.rows[at];
 }
 
-/// Row `at` of a counted step.
+/// The range of values that row `at` of a counted step's result adds.
 SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_source* sources,
                                              std::int64_t at) noexcept {
   taken_range made;

@@ -74,7 +74,7 @@ SAETA_ANY_DEVICE inline found_index index_at(const take_step& step, const take_s
     const int unused = 64 - 8 * step.width;
     row = static_cast<std::uint64_t>(static_cast<std::int64_t>(row << unused) >> unused);
   }
-  made.is_bad = row >= static_cast<std::uint64_t>(step.limit); // a negative number is a large one
+  made.is_bad = row >= static_cast<std::uint64_t>(step.limit); // negative numbers become large ones
   if (!made.is_bad) {
     made.chosen = row_of_source(step, sources, static_cast<std::int64_t>(row));
   }

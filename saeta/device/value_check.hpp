@@ -46,7 +46,7 @@ struct value_check {
   std::int64_t first_tile = 0; ///< number of tiles in the checks before this one
 };
 
-/// What the kernel stores for a check that passes.
+/// The result that the kernel stores if a check passes.
 inline constexpr std::int64_t no_bad_row = std::numeric_limits<std::int64_t>::max();
 
 /// Rows that a block of threads checks at a time.

@@ -25,7 +25,7 @@
 
 namespace saeta::ipc {
 
-/// What the metadata of a batch says.
+/// The rows and bytes of a batch, from its metadata.
 struct batch_size {
   std::int64_t rows = 0;
   std::uint64_t bytes = 0; ///< of the buffers of the requested columns, as they are in the source

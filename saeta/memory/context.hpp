@@ -136,10 +136,10 @@ public:
   /// captures that are known without it.
   [[nodiscard]] std::shared_ptr<void> capturing();
 
-  /// Adds a hook that is asked to make room when a request does not fit (memory/pressure.hpp).
-  /// @param priority  higher is asked earlier.
+  /// Adds a hook that is called to make room when a request does not fit (memory/pressure.hpp).
+  /// @param priority  hooks with higher numbers are called earlier.
   [[nodiscard]] hook_registration add_pressure_hook(std::string name, int priority, pressure_hook ask);
-  /// The same for a hook that gets the whole request, and is asked again as long as it frees something.
+  /// The same for a hook that gets the whole request and is called again as long as it frees bytes.
   [[nodiscard]] hook_registration add_room_maker(std::string name, int priority, room_maker ask);
   /// Returns unused memory (cached or pending) to the device, and host memory kept for downloads to the
   /// system. Returns the number of bytes.

@@ -1,4 +1,4 @@
-// Options of spilling: where tables go that nobody uses, and when (spill/spill.hpp).
+// Options of spilling: the tiers for unused tables, their limits, and when tables move (spill/spill.hpp).
 #pragma once
 
 #include <cstdint>

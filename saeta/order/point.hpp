@@ -101,7 +101,7 @@ public:
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
-  static constexpr std::size_t few = 2; // one writer, and one reader beside it
+  static constexpr std::size_t few = 2; // one writer and one reader
 
   [[nodiscard]] std::size_t capacity() const noexcept { return many_ ? many_capacity_ : few; }
   [[nodiscard]] point* data() noexcept { return many_ ? many_.get() : few_.data(); }

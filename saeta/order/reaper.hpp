@@ -33,7 +33,7 @@ struct pending_release {
   bool reported = false; ///< true once a failure was reported, so that it is reported only once
 };
 
-/// Which thread does the releases that had to wait.
+/// The thread that performs delayed releases.
 enum class release_thread {
   background, ///< a thread of the reaper, started on first need
   none, ///< the caller of `drain`, `wait_for_one` or `wait_idle`, for programs that want no extra threads

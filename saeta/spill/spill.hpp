@@ -75,9 +75,9 @@ public:
   [[nodiscard]] spill_use use(const std::shared_ptr<context>& ctx) const;
   /// Moves the body now, unless it has already left. Returns where it went. A table without bytes stays.
   /// @param only  this tier; nullopt: the first one with room
-  /// @throws error busy (somebody has the table), unsupported (no such tier here).
+  /// @throws error busy (the table is in use), unsupported (the device has no such tier).
   spill_tier spill(std::optional<spill_tier> only = std::nullopt) const;
-  /// Gives the table up. Uses that are open keep theirs.
+  /// Drops the table. Open uses keep it.
   void close() const noexcept;
 
   /// For a body on the way: where it comes from. @throws error closed.
@@ -105,7 +105,7 @@ std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t by
 struct spill_tier_statistics {
   std::uint64_t handles = 0;
   std::uint64_t bytes = 0; ///< of their bodies
-  /// Bytes charged to the tier, with those of bodies on their way; of the device, to its whole budget.
+  /// Bytes charged to the tier, bodies in transit included; for the device, to its whole budget.
   std::uint64_t charged = 0;
   std::uint64_t limit = spill_options::unlimited;
   std::uint64_t spills = 0;        ///< bodies that came from the device since the context was made

@@ -122,7 +122,7 @@ public:
   virtual void finish() = 0;
 };
 
-/// What ranges are read from.
+/// The source of the ranges.
 struct scatter_source {
   static constexpr std::uint64_t nowhere = std::numeric_limits<std::uint64_t>::max();
   /// Minimum gap in bytes between two decoded ranges, so that no part of a chunk has bytes of both.

@@ -69,7 +69,8 @@ public:
 private:
   /// Null if all chunks are in flight.
   chunk* find_free();
-  /// Null if the lane has as many chunks as it may have, or if there is no room for more and it has some.
+  /// Null if the lane has its maximum number of chunks, or if the host's budget has no room and the lane has
+  /// at least one chunk.
   chunk* make_chunk();
   chunk& oldest();
   void land(chunk& which);

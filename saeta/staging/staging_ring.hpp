@@ -36,7 +36,7 @@ struct download_range {
 
 class lane_words;      // progress words that the device writes
 class lane_stream;     // a stream that chunks travel on
-class shared_movement; // a movement by chunks that all workers share
+class shared_movement; // a movement whose chunks all workers fill together
 class staging_lane;    // pinned chunks
 class worker_team;     // threads, one for each lane
 

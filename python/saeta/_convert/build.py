@@ -66,7 +66,7 @@ def table(
             all of them stay as they were.
         ctx: a Context or the name of a device. None: the context of the first Column, else the best device.
         schema: names, types, nullability and metadata that the table must have: what `saeta.schema` takes, or
-            a list of names, whose columns have the types of the data. Python values and NumPy arrays are
+            a list of names, which leaves the types to the data. Python values and NumPy arrays are
             converted to the types exactly.
         cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
             tensor only 'reinterpret'.
@@ -127,7 +127,7 @@ def column(
             date, the nanoseconds of a time in microseconds. Floats are rounded to the type. 'reinterpret'
             takes the bits of integers as integers of the other sign, or as the ticks of dates, times,
             timestamps and durations of the same width. It also takes timestamps without a zone as UTC. None:
-            neither.
+            no conversion that changes values.
 
     Returns:
         A Column. Memory that is on the context's device is shared. A Column or tensor of another GPU is
@@ -205,13 +205,13 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
 
 
 def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -> CountedTable:
-    """Combines a table of more capacity than rows with a count on the device that says how many are valid.
+    """Combines a table that may have more capacity than rows with a count of valid rows on the device.
 
     Args:
         capacity: a Table with room for the rows.
         count: one number of type uint32, uint64, int32 or int64: a Column, a tensor of one element or
-            anything else that `saeta.column` takes. A kernel may still be writing it: reads of it are ordered
-            behind the kernel.
+            anything else that `saeta.column` takes. A kernel may still be writing it: reads wait for the
+            kernel.
         num_rows: the number, if the caller knows it. The number on the device is then never read.
 
     Returns:
@@ -231,7 +231,7 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
     """
     if not isinstance(capacity, Table):
         raise TypeMismatch(f"the capacity is of type {type(capacity).__name__}, expected a Table")
-    if getattr(count, "shape", None) == ():  # a tensor of one element and no dimension
+    if getattr(count, "shape", None) == ():  # a zero-dimensional tensor
         count = count.reshape(1)
     with lent([count]) as (taken,):
         rows = taken if isinstance(taken, Column) else as_column("rows", taken, capacity.context)
@@ -276,8 +276,8 @@ def as_column(
     """Makes a column of the context from `value`, with a name or a whole Field.
 
     Args:
-        converted: whether the memory of `value` was made here. It is copied into memory of the context, on
-            the host too, so that the budget counts it.
+        converted: whether the memory of `value` was allocated by a conversion. It is then copied into memory
+            of the context, on the host too, so that it is charged to the budget.
     """
     if isinstance(name, Field):
         return _as_field(name, value, ctx, cast)
@@ -316,7 +316,7 @@ def _on_another_gpu(value: Any, ctx: Context) -> bool:
 
 
 def _moved(value: Any, ctx: Context) -> Any:
-    """Returns the value, or the copy in the context of one that is on another GPU."""
+    """Returns the value, or its copy in the context if it is on another GPU."""
     if not _on_another_gpu(value, ctx):
         return value
     return value.to(ctx) if isinstance(value, Column) else from_dlpack(value, ctx, copy=True)
@@ -384,7 +384,7 @@ def _pair(number: int, given: Any) -> tuple[str | Field | None, Any]:
 def _named(
     pairs: list[tuple[str | Field | None, Any]], described: Schema | list[str] | None
 ) -> list[tuple[str | Field, Any]]:
-    """Names the columns without a name after their places, in the schema if there is one."""
+    """Names the columns without a name by their index: with the schema's name if there is a schema."""
     known = [] if described is None else _names(described)
     names = known if len(known) == len(pairs) else [f"col_{place}" for place in range(len(pairs))]
     return [(names[place] if name is None else name, value) for place, (name, value) in enumerate(pairs)]
@@ -446,10 +446,7 @@ def offers_bytes(given: Any) -> bool:
 
 
 def _is_table(given: Any) -> bool:
-    """Whether the object describes itself by an Arrow protocol.
-
-    Also True for a column, which is not iterated.
-    """
+    """Whether the object is imported as a whole through an Arrow protocol. Also True for a column."""
     return not isinstance(given, Mapping) and _has_arrow(given)
 
 
@@ -482,7 +479,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _describes_itself(value: Any) -> bool:
-    """Whether only pyarrow can read the object as an Arrow array, as for arrays of pandas."""
+    """Whether only pyarrow can convert the object to an Arrow array, as for arrays of pandas."""
     return is_arrow_array(value) and not _is_table(value)
 
 

@@ -1,4 +1,4 @@
-"""Dictionary columns: the values of their rows, and arrays of pyarrow that have their type."""
+"""Decodes dictionary columns, and makes dictionary arrays of pyarrow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _encoded(pyarrow: Any, values: Any) -> tuple[Any, Any]:
         made = values.dictionary_encode()
     except (
         pyarrow.ArrowNotImplementedError
-    ):  # pyarrow can't compare values of this type: each row has its own
+    ):  # pyarrow can't compare values of this type, so each row gets its own entry
         places = iter(range(len(values)))
         valid = values.is_valid().to_pylist()
         return pyarrow.array([next(places) if each else None for each in valid], "int64"), values.drop_null()

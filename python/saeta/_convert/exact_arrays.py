@@ -11,7 +11,7 @@ from saeta._core import DataType
 from saeta._optional import load
 from saeta.errors import InvalidError, TypeMismatch
 
-# Arrow formats that pyarrow uses for the kinds of NumPy's dtypes.
+# The Arrow format to which pyarrow converts each kind of NumPy dtype.
 NATURAL = {"b": "b", "U": "u", "T": "u", "S": "z"}
 NUMBERS = tuple("cCsSiIlLefg")
 TIME_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns", "D": "D"}
@@ -77,7 +77,7 @@ def _numbers(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     numpy = load("numpy", f"column '{name}': an array")
     mask, values = mask_of(array), dense(plain(array))
     target = numpy.dtype(wanted.dtype)
-    with numpy.errstate(all="ignore"):  # values that do not fit are found by comparison
+    with numpy.errstate(all="ignore"):  # unrepresentable values are found by comparison below
         within, converted = _cut(numpy, values, target)
         fits = within if cast is not None else within & _is_equal(numpy, values, converted)
     _require(name, values, fits, mask, wanted, within, converted)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Cast = Literal["truncate"] | None
 
-# Python types, and the Arrow formats to which pyarrow converts their values exactly or refuses them.
+# For each Python type, the Arrow formats for which pyarrow either converts exactly or raises.
 EXACT: dict[type, tuple[str, ...]] = {
     bool: ("b",),
     int: tuple("cCsSiIlL"),
@@ -40,9 +40,9 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
     """Converts a list of values to a pyarrow array of the type. None: the type that pyarrow infers.
 
     Raises:
-        TypeMismatch: a value is of a kind that the type is not for.
-        InvalidError: the type can't represent a value; with cast="truncate", not even without its fraction,
-            its time of day or its last digits.
+        TypeMismatch: a value is of another kind than the type, such as text for an integer type.
+        InvalidError: the type can't represent a value; with cast="truncate", not even after dropping its
+            fraction, time of day or last digits.
     """
     values = _plain(values)
     pyarrow = load("pyarrow", f"column '{name}': a list of Python values")
@@ -50,7 +50,7 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
         made = _array(pyarrow, name, values, values, None)
         if any(
             word in str(made.type) for word in ("time", "duration")
-        ):  # pandas has nanoseconds, and times have zones
+        ):  # values of pandas may have nanoseconds, and times of day may have a zone
             _require_same(name, values, made, None)
         return made
     if wanted.value_type is not None:
@@ -84,7 +84,7 @@ def arrow_type(name: str, wanted: DataType) -> Any:
 def refusal_error(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
     """Returns the error for a value that a type can't represent.
 
-    `cut` is the result of cast="truncate" for the value, None if that refuses it too.
+    `cut` is the truncated value, or None if cast="truncate" refuses it too.
     """
     way_out = "" if cut is None else f": cast='truncate' makes it {_show_value(cut)}"
     return InvalidError(
@@ -146,11 +146,11 @@ def _array(
         if wanted is None:
             raise InvalidError(f"column '{name}': {failure}") from failure
         first, end = 0, len(taken)
-        while end - first > 1:  # no value before `first` is refused
+        while end - first > 1:  # bisection: no value before `first` is refused
             middle = (first + end) // 2
             first, end = (first, middle) if refusal_of(first, middle) is not None else (middle, end)
         own = refusal_of(first, end)
-        if own is None:  # only together
+        if own is None:  # each value alone is accepted
             raise InvalidError(f"column '{name}': {failure}") from failure
         raise InvalidError(
             f"column '{name}': row {first} is {_show_value(values[first])}, which {wanted.name} can't "
@@ -178,7 +178,7 @@ TICKS = ("dates and times", "times of day", "durations")
 
 
 def _inner(type: DataType) -> DataType:  # noqa: A002
-    """Returns the type of the values behind a run-end encoding."""
+    """Returns the value type of a run-end encoded type, and other types unchanged."""
     inner = type.fields[1].type if type.format == "+r" else None
     return type if inner is None else _inner(inner)
 
@@ -218,7 +218,7 @@ def _prepare(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> 
     taken: list[Any] = []
     try:
         for each in values:
-            # A loop, because the length of the list is the row of a failure.
+            # A loop, because on failure the length of the list is the row.
             taken.append(_prepare_value(each, wanted, cast))  # noqa: PERF401
     except (OverflowError, InvalidOperation, ValueError) as failure:
         row = len(taken)
@@ -251,7 +251,7 @@ def _require_same(name: str, values: Sequence[Any], made: Any, cast: Cast) -> No
 
 
 def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
-    """Whether a value came back as it was given, in Arrow's form. `one` compares values without parts."""
+    """Whether the round trip through Arrow preserved a value. `one` compares values that are not nested."""
     if given is None or back is None:
         return given is back or _is_not_a_time(given)
     if isinstance(back, list | tuple):
@@ -263,7 +263,7 @@ def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:
             _same(fields.get(key), each, one) for key, each in back.items()
         )
     if getattr(given, "shape", None) == () and given.dtype.kind in "biuf" and given.dtype.itemsize <= 8:
-        given = given.item()  # NumPy rounds before it compares
+        given = given.item()  # NumPy would round before comparing
     return one(given, back)
 
 

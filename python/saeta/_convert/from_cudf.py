@@ -1,4 +1,4 @@
-"""Prepares frames and series of cuDF, and the tables and columns of pylibcudf below them, for import."""
+"""Prepares frames and series of cuDF, and tables and columns of pylibcudf, for import."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_series(source: Any) -> bool:
 
 
 def exportable(source: Any, copy: bool | None) -> Any:
-    """Returns `source`, or a copy of it if pylibcudf would export other rows than it has.
+    """Returns `source`, or a copy of it if pylibcudf would export the wrong rows.
 
     pylibcudf exports a sliced column with offset 0 and a pointer to its first value, but with the validity
     and the text and list offsets of row 0. (Seen in 26.10, also when pylibcudf imports its own export.) A
@@ -35,12 +35,12 @@ def exportable(source: Any, copy: bool | None) -> Any:
 
 
 def host_form(source: Any, index: bool) -> Any:
-    """Returns a frame or series of cuDF as pyarrow's, and any other object as it is."""
+    """Converts a frame or series of cuDF to pyarrow. Returns any other object unchanged."""
     return to_arrow(source, index) if is_cudf(source) else source
 
 
 def to_arrow(source: Any, index: bool) -> Any:
-    """Returns a frame or series of cuDF as pyarrow's. The index of a frame is left out unless asked for."""
+    """Converts a frame or series of cuDF to pyarrow, a frame with its index only if `index` is true."""
     return source.to_arrow() if is_series(source) else source.to_arrow(preserve_index=index)
 
 

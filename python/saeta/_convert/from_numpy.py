@@ -1,6 +1,6 @@
 """Imports NumPy arrays that DLPack can't export as they are.
 
-These are arrays with a mask, not aligned, in another byte order or of a type of ml_dtypes.
+These are masked arrays, misaligned arrays, other byte orders, and types of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def from_array(
     schema: Schema | None,
     cast: Literal["reinterpret"] | None,
 ) -> Column | Table | None:
-    """Returns what `from_dlpack` makes of such an array.
+    """Imports such an array as `from_dlpack` would.
 
-    None for an array that DLPack can export, or refuses for another reason.
+    Returns None for an array that DLPack can export, or that it refuses for another reason.
     """
 
     def take(values: Any, fields: Schema | None = schema) -> Any:

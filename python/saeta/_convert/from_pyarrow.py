@@ -1,4 +1,4 @@
-"""Prepares data of pyarrow for `saeta.from_arrow`: tables, datasets, and what is on a device."""
+"""Prepares data of pyarrow for `saeta.from_arrow`: tables, datasets, and arrays on a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from saeta.errors import MissingDependency
 def importer_of(source: Any) -> ModuleType | None:
     """Returns the compiled module whose `table` function imports the source.
 
-    None for other objects, for data on a device, and if the module is missing. `__arrow_c_stream__` of a
-    table makes several objects per column, which takes longer than the import of a small table.
+    None for other objects, for data on a device, and if the module is missing. It is faster than
+    `__arrow_c_stream__`, which makes several objects per column.
     """
     pyarrow: Any = sys.modules.get("pyarrow")
     if pyarrow is None or type(source) not in (pyarrow.Table, pyarrow.RecordBatch):
@@ -25,9 +25,9 @@ def importer_of(source: Any) -> ModuleType | None:
 
 
 def with_stream(source: Any) -> Any:
-    """Returns a reader of a pyarrow Dataset or Scanner, and other objects as they are.
+    """Returns a reader for a pyarrow Dataset or Scanner, which lack `__arrow_c_stream__`.
 
-    The two lack `__arrow_c_stream__`.
+    Returns other objects unchanged.
     """
     dataset: Any = sys.modules.get("pyarrow._dataset")
     if dataset is not None and isinstance(source, dataset.Dataset):
@@ -71,7 +71,7 @@ def _bridge() -> ModuleType | None:
 def _count_nulls(parts: list[Any]) -> None:
     """Counts nulls on the device before the export.
 
-    When pyarrow exports an array with an unknown null count, it counts on the host, in memory of the device.
+    When pyarrow exports an array with an unknown null count, it counts on the CPU, even in device memory.
     """
     try:
         from saeta.cuda._libarrow import bridge

@@ -44,5 +44,5 @@ class lent:  # noqa: N801 - a context manager, used as a function
 
     def _give_back(self) -> None:
         for each in self._capsules:
-            with suppress(Error):  # the failure of the block counts
+            with suppress(Error):  # the failure of the block is raised
                 each.give_back()

@@ -1,4 +1,4 @@
-"""Whole numbers as arguments: Python's, and those of NumPy and other libraries."""
+"""Checks integer arguments, which may also be integers of NumPy and other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = (1 << 63) - 1
 
 
 def whole_number(given: Any, least: int | None = None, most: int | None = None) -> int | None:
-    """Returns an argument as an int; None unless it is a whole number from `least` to `most`.
+    """Returns an argument as an int, or None unless it is an integer from `least` to `most`.
 
     Objects with `__index__`, such as NumPy integers, are accepted. A bool is not.
     """
@@ -27,7 +27,7 @@ def whole_number(given: Any, least: int | None = None, most: int | None = None) 
 
 
 def require_count(name: str, given: Any, unit: str) -> int:
-    """Returns an argument as an int. Raises InvalidError unless it is a whole number from 1 on."""
+    """Returns an argument as an int. Raises InvalidError unless it is a positive integer."""
     number = whole_number(given, 1, MOST)
     if number is None:
         raise InvalidError(f"{name} is {number_text(given)}, expected a number of {unit} from 1 on")

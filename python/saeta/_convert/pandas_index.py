@@ -1,4 +1,4 @@
-"""The index of pandas: labels of rows, which become columns only where they are asked for."""
+"""The index of pandas: row labels, which become columns only on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def frame_to_arrow(frame: Any, index: bool) -> Any:
 
 
 def index_columns(metadata: Mapping[bytes, bytes] | None) -> list[str]:
-    """Returns the columns that hold an index, as the metadata say that pandas writes into files."""
+    """Returns the names of index columns, from the metadata that pandas writes into files."""
     try:
         described = json.loads((metadata or {})[b"pandas"])["index_columns"]
         return [name for name in described if isinstance(name, str)]  # a RangeIndex has no column
@@ -36,10 +36,10 @@ def index_columns(metadata: Mapping[bytes, bytes] | None) -> list[str]:
 def without_index(
     names: Sequence[str], metadata: Mapping[bytes, bytes] | None, wanted: Collection[str] = ()
 ) -> list[str] | None:
-    """Returns the columns that hold no index, None if all do not.
+    """Returns the names of the columns that are not an index, or None if no column is one.
 
     Args:
-        wanted: columns that are kept though they hold an index.
+        wanted: columns that are kept even if they are an index.
     """
     left_out = {name for name in index_columns(metadata) if name not in wanted}
     kept = [name for name in names if name not in left_out]

@@ -1,4 +1,4 @@
-"""Moves rows: implements the methods of columns and tables that choose, convert, fill and copy rows."""
+"""Implements the methods of columns and tables that select, cast, fill and copy rows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def drop_null(self: Table, columns: str | int | Iterable[str | int] | None = Non
 def _chosen(source: Column | Table, name: str, given: Any, type_of_nulls: str) -> Column:
     """Returns indices or a mask as a column of the source's context."""
     made = as_column(name, given, source.context)
-    if made.type == "null":  # Python values without any value
+    if made.type == "null":  # a Python sequence that is empty or has only None
         made = as_column(Field(name, type_of_nulls), [None] * len(made), source.context)
     return made
 

@@ -18,7 +18,7 @@ def concat_tables(tables: Iterable[Table]) -> Table:
 
     Args:
         tables: at least one Table. Their columns have the same names and types, in the same order. A column
-            of type null goes with any type: its rows are nulls of that type, in memory of their own.
+            of type null can be joined with any type: its rows become newly allocated nulls of that type.
 
     Returns:
         A Table of their batches, on the device of the first table and with its metadata and names of list
@@ -109,7 +109,7 @@ def to_pylist(self: Table) -> list[dict[str, Any]]:
 
 
 def column_place(index: Any, count: int, *, last: int) -> int:
-    """Returns the place of a column, at most `last`. Negative numbers count from the end."""
+    """Returns the index of a column, at most `last`. Negative numbers count from the end."""
     number = whole_number(index)
     if number is None:
         raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
@@ -129,13 +129,13 @@ def _require_distinct_names(table: Table) -> None:
 
 
 def require_memory(rows: int, nbytes: int, describe: Callable[[], str]) -> None:
-    """Raises OutOfMemory for rows whose values no memory can hold.
+    """Raises OutOfMemory for more rows than any memory can hold.
 
-    Rows of nulls and of runs take no bytes, so that a few bytes can stand for any number of them. Other rows
-    take a bit at least.
+    Null and run-end encoded rows need no bytes each, so a few bytes can stand for any number of rows. Other
+    rows need at least a bit.
 
     Args:
-        describe: says for the message whose rows they are.
+        describe: returns the beginning of the message, which names the rows.
     """
     if rows > 8 * nbytes:
         _core._require_memory_for_values(rows, describe())

@@ -36,7 +36,7 @@ def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any)
 
 
 def _require_memory(*columns: Column) -> None:
-    """Refuses columns whose values no memory can hold: other libraries would end the process."""
+    """Refuses columns with more rows than any memory can hold, which would crash other libraries."""
     for column in columns:
         require_memory(len(column), column.nbytes, partial("column '{}'".format, column.name))
 
@@ -88,7 +88,10 @@ def column_to_pandas(self: Column) -> Any:
 
 
 def _to_pandas(source: Any, label: str) -> Any:
-    """Converts what pyarrow has. pandas has no form for some types, as for dictionaries of lists."""
+    """Converts an object of pyarrow.
+
+    Raises Saeta's error for types that pandas lacks, such as dictionaries of lists.
+    """
     try:
         return source.to_pandas()
     except (NotImplementedError, TypeError, ValueError) as failure:
@@ -152,7 +155,7 @@ def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> A
 
 
 def table_array(self: Table, dtype: Any = None, copy: bool | None = None) -> Any:
-    """Implements `Table.__array__`, NumPy's protocol, which pandas uses as well and then loses the names."""
+    """Implements `Table.__array__`, NumPy's protocol. pandas would use it too, and lose the column names."""
     raise TypeMismatch("a table does not become an array by itself: use .to_numpy(), or .to_pandas()")
 
 
@@ -190,15 +193,15 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
 
 
 def _ways_with_nulls(column: Column) -> str:
-    """Returns the keywords that stand for nulls in an array of the type, for a list in a message."""
+    """Returns the keywords that replace nulls in an array of the type, as a list for a message."""
     if column.type.dtype is None and column.type != "bool":
         return ""
     return "nulls='nan', fill=value or " if "float" in (column.type.dtype or "") else "fill=value or "
 
 
 def _is_for_pyarrow(type: DataType, how: Choices) -> bool:  # noqa: A002
-    """Whether pyarrow makes the values: tensors don't have the type, and none of its forms is wanted."""
-    while type.format == "+r":  # tensors have the numbers of runs, of which pyarrow makes floats beside nulls
+    """Whether pyarrow must convert the values, because tensors lack the type and no option converts it."""
+    while type.format == "+r":  # run-end encoded numbers are exported as tensors
         type = type.fields[1].type  # noqa: A001
     return type.dtype is None and type != "bool" and how.shows_values
 
@@ -218,7 +221,7 @@ def _chunk_to_numpy(numpy: Any, chunk: Column, copy: bool | None, how: Choices) 
     if chunk.device != "host":
         _require_copy(chunk, copy, f"it is on {chunk.device}")
     narrow = _core._narrow_float_type(chunk.type.dtype or "")
-    if narrow is not None:  # NumPy has the type from ml_dtypes, but does not accept it through DLPack
+    if narrow is not None:  # a type of ml_dtypes, which NumPy does not accept through DLPack
         load("ml_dtypes", f"Column.to_numpy of {narrow.name}")
         bits = _core.DataType(f"uint{8 * narrow.byte_width}")
         return _chunk_to_numpy(numpy, chunk._with_type_of_bytes(bits), copy, how).view(chunk.type.dtype)

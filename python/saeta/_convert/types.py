@@ -89,7 +89,7 @@ def data_type(given: Any) -> DataType:
 
 
 def _name_of_dtype(given: Any) -> str | None:
-    """Returns Arrow's name of a dtype of NumPy, torch, CuPy or JAX, or of a type of Python that is one."""
+    """Returns Arrow's name of a dtype of NumPy, torch, CuPy or JAX, or of a corresponding Python type."""
     if isinstance(given, type) and given in OF_PYTHON:
         return OF_PYTHON[given]
     if type(given).__module__ == "torch":
@@ -108,7 +108,7 @@ def _name_of_dtype(given: Any) -> str | None:
 
 
 def parts_of(given: Any) -> tuple[list[Field], Any]:
-    """Returns the fields of a schema, and the metadata that comes with them.
+    """Returns the fields and the metadata of a schema.
 
     Each field is given as a Field, a field of another Arrow library, or a pair of name and type.
     """

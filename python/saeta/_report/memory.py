@@ -70,7 +70,7 @@ def memory_timeline(
 
 
 def _spilled(of: Memory) -> list[str]:
-    """What `Context.spillable` keeps. Its module is loaded only once a table was kept."""
+    """Describes the tables of `Context.spillable`. Its module is imported only once one exists."""
     module = sys.modules.get("saeta._ipc")
     if module is None:
         return []

@@ -21,10 +21,10 @@ from typing import Any
 from saeta._report import count_text, human_bytes
 
 NAMED_TAGS = 8
-CHUNKS = 2000  # parts of the drawn line, each with its highest, lowest and last moment
+CHUNKS = 2000  # parts of the drawn line; of each, the highest, lowest and last values are drawn
 LISTED_MARKS = 200
-DRAWN_MARKS = 3000  # if there are more, marks of a kind that are close are drawn as one
-MARK_WINDOWS = 500  # equal parts of the recording; marks in the same part are close
+DRAWN_MARKS = 3000  # beyond this number, nearby marks of one kind are combined
+MARK_WINDOWS = 500  # equal parts of the recording; marks in the same part are combined
 UNLIMITED = 2**64 - 1
 
 MARKS = {
@@ -191,7 +191,7 @@ def _note_limit(limits: list[tuple[int, int | None]], time: int, limit: int | No
 def _note_levels(life: Life, time: int, record: Mapping[str, Any], views: dict[tuple[Any, Any], int]) -> None:
     """Notes the reserved, held and viewed bytes after a record.
 
-    A view counts if the recording saw it begin.
+    Only views that began during the recording are counted.
     """
     if record["event"] in MEASURED:
         for name in ("reserved", "held"):
@@ -213,7 +213,7 @@ def _note_level(life: Life, name: str, time: int, value: int) -> None:
 
 
 def thin_level(changes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Reduces a long list of moments and values to the highest and the last of each chunk."""
+    """Reduces a long list of times and values to the highest and the last value of each chunk."""
     size = max(1, -(-len(changes) // CHUNKS))
     kept = []
     for start in range(0, len(changes), size):
@@ -269,10 +269,10 @@ def _bands(life: Life) -> list[str]:
 
 
 def thin(life: Life) -> tuple[list[int], list[list[int]]]:
-    """Returns moments, and the bytes of every band from each moment on.
+    """Returns times, and the bytes of every band from each time on.
 
-    The bands are the named tags, then the others. A long life is reduced to the highest, the lowest and the
-    last moment of each chunk, so that no peak is lost.
+    The bands are the named tags, then the others. A long recording is reduced to the highest, the lowest and
+    the last value of each chunk, so that no peak is lost.
     """
     bands = _bands(life)
     place = {tag: index for index, tag in enumerate(bands)}
@@ -343,7 +343,7 @@ def _data(life: Life, spans: list[tuple[str, int, int]]) -> dict[str, Any]:
 
 
 def select_marks(life: Life) -> list[tuple[Mark, int]]:
-    """Returns the marks to draw, each with the number of marks that it stands for."""
+    """Returns the marks to draw, each with the number of marks that it combines."""
     if len(life.marks) <= DRAWN_MARKS:
         return [(mark, 1) for mark in life.marks]
     window = _window(life)
@@ -454,6 +454,6 @@ def _subject(mark: Mark) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """Returns JSON for a script element. No text inside can end the element."""
+    """Returns JSON for a script element, escaped so that no text in it can end the element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

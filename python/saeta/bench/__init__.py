@@ -1,4 +1,4 @@
-"""The measurements of `saeta bench`: files and tables on their way to the device and back.
+"""The measurements of `saeta bench`: transfers of files and tables to the device and back.
 
-Each is measured beside the tools that people use instead.
+Each is compared with other tools for the same job.
 """

@@ -1,6 +1,6 @@
 """Makes random tables for the jobs, and their files.
 
-The values are never zeros: copies of zeros, and codecs that compress them, give meaningless rates.
+The values are random, because copying or compressing zeros would give meaningless rates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def numeric(size: int) -> Any:
 
 
 def mixed(size: int) -> Any:
-    """Makes strings, a dictionary, nulls, bools and dates beside numbers, of about `size` bytes."""
+    """Makes columns of numbers, strings, a dictionary, nulls, bools and dates, of about `size` bytes."""
     rows = max(1, size // MIXED_ROW_BYTES)
     part_rows = min(PART_ROWS, rows)
     parts = [_mixed_part(number, part_rows) for number in range(min(PARTS, -(-rows // part_rows)))]

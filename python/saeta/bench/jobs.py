@@ -1,4 +1,4 @@
-"""The jobs: what is timed, the peers beside it, and the limit for its share."""
+"""The jobs of the benchmark: the timed operation, its peers, and the machine's limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCHES = {"6M": 6_000_000, "1Mi": 1 << 20, "64Ki": 1 << 16, "8Ki": 1 << 13}
 
 @dataclass
 class Job:
-    """One row of the results: contenders by name. The first is Saeta's."""
+    """One row of the results. `runs` has the timed functions by name; the first is Saeta's."""
 
     name: str
     bytes: int
@@ -146,7 +146,7 @@ def _loaders(work: Work) -> Iterator[Job]:
 
 
 def _imports(work: Work) -> Iterator[Job]:
-    # A table in ordinary memory, as a program makes it, not in a mapping.
+    # A table in ordinary memory, not in a mapped file.
     table = data.numeric(work.size)
     runs: dict[str, Run] = {"saeta": lambda: sa.from_arrow(table, work.ctx, copy=True)}
     runs |= {peer.name: _loading(peer, table) for peer in work.peers}

@@ -1,4 +1,4 @@
-"""Measures in the same run what the machine can do. Shares of jobs are relative to these limits."""
+"""Measures the limits of the machine in the same run: copies, decoding and writing."""
 
 from __future__ import annotations
 

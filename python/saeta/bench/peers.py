@@ -1,4 +1,4 @@
-"""The tools that people use instead, if installed: pyarrow with torch or CuPy, on the host with NumPy."""
+"""The tools to compare with, if installed: pyarrow with torch or CuPy, and NumPy on the host."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ from saeta._report.info import info
 Say = Callable[[str], object]
 PACKAGES = ("numpy", "pyarrow", "torch", "cupy")
 
-# The least with which a run says something about a machine. A smaller run times caches and the start of work.
+# The minimum for meaningful rates. A smaller run would measure caches and start-up.
 LEAST_BYTES, LEAST_ROUNDS = 256 << 20, 3
-# The bars are those of a GPU, with so many threads to fill its link.
+# The bars are for a GPU, with this many threads to saturate its link.
 BAR_THREADS = 16
 
 
@@ -95,8 +95,8 @@ def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> A
         "threads": threads,
         "rounds": settings.rounds,
         "only": settings.only,
-        # Peers that use one thread do not depend on the number of ours, and values need to be checked only
-        # once, so both are done by the first process.
+        # Only the first process runs single-threaded peers, whose rates do not depend on the number of
+        # threads, and checks values.
         "peers": first,
         "check": first and settings.check,
     }

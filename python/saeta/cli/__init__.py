@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _in_plain_words(failure: UnicodeError) -> tuple[str, int]:
-    """Returns what to print for letters that the encoding of the output, such as ASCII, does not have."""
+    """Returns the replacement for characters that the output's encoding lacks, such as "..." in ASCII."""
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
     letters = failure.object[failure.start : failure.end]
@@ -72,5 +72,5 @@ class _Output(io.TextIOWrapper):
             self._end()
 
     def _end(self) -> NoReturn:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # takes the output that is still buffered
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # discards the buffered output
         raise SystemExit(BROKEN_PIPE) from None

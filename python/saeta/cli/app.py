@@ -94,10 +94,10 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Runs the whole trip with its proofs.
+    """Runs a full round trip and checks each step.
 
-    A file goes onto the device under a budget, its columns go to the frameworks without a copy, a result
-    column comes back without a copy, and the table is written to a file again and compared value by value.
+    A file is read onto the device under a budget, its columns are passed to frameworks without a copy, a
+    result column is imported without a copy, and the table is written to a file and compared value by value.
     """
     from saeta.cli import demo as command
 
@@ -231,7 +231,7 @@ def bench(
 ) -> None:
     """Measures the rates of data movement on this machine.
 
-    Shows each rate as a share of what the machine can do, beside the tools that people use instead.
+    Shows each rate as a share of the machine's limit, and the rates of other tools.
     """
     from saeta.cli import bench as command
 

@@ -1,4 +1,4 @@
-"""`saeta bench`: measures the rates of data movement on this machine, beside what people use instead."""
+"""`saeta bench`: measures the rates of data movement on this machine, compared with other tools."""
 
 from __future__ import annotations
 

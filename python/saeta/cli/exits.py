@@ -77,7 +77,7 @@ def run_with_json(app: typer.Typer) -> int:
     except Exception as failure:
         explain = getattr(
             failure, "format_message", None
-        )  # of click's errors, which typer has in itself or not
+        )  # errors of click, which some releases of typer include
         if explain is None:
             raise
         _print_error(type(failure).__name__, explain(), Exit.USAGE)

@@ -11,7 +11,7 @@ from saeta.errors import MissingFileError
 
 
 def source_of(file: str | Path) -> Any:
-    """Returns what `read_ipc` takes for the file."""
+    """Returns the source to pass to `read_ipc`."""
     return sys.stdin.buffer if str(file) == "-" else file
 
 

@@ -1,7 +1,7 @@
 """`saeta load FILE...`: loads files onto the device. Shows the rate and the memory.
 
 Each argument becomes one table: a file, or all files of a glob or a folder. The first load of a file may wait
-for a disk and makes the staging ring, so it is not compared with the link: later rounds are.
+for a disk and allocates the staging ring, so only later rounds are compared with the link.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _load(
 
 
 def is_parquet(path: Path) -> bool:
-    if is_read_once(path) or not path.exists():  # the reader says what is missing
+    if is_read_once(path) or not path.exists():  # the reader reports missing files
         return False
     with path.open("rb") as file:
         return file.read(len(PARQUET)) == PARQUET

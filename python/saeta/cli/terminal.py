@@ -1,6 +1,6 @@
-"""Prints text on a terminal: results on standard output, complaints and progress on standard error.
+"""Prints results to standard output, and errors and progress to standard error.
 
-Every printed line is printable.
+Unprintable characters are escaped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def grid(
     # A pipe or a file has no width: 200 columns are used.
     console = out if out.is_terminal else Console(highlight=False, width=200)
     shown = _table(title, headings, texts, right)
-    # The last column may be folded: a table whose other columns fit stays a table.
+    # The last column may be wrapped, so only the other columns must fit.
     others = [[*row[:-1], ""] for row in texts]
     needed = console.measure(_table(title, [*headings[:-1], ""], others, right)).maximum
     if console.is_terminal and needed + LAST_COLUMN > console.width and len(headings) > 2:

@@ -1,4 +1,4 @@
-"""Arrow's CUDA module on a stock pyarrow: the names of `pyarrow.cuda`, on Saeta's contexts.
+"""Arrow's CUDA module for pyarrow's released wheels: the names of `pyarrow.cuda`, on Saeta's contexts.
 
 Names, arguments, defaults and errors are those of the published module. Memory comes from the process's
 context of the device. It counts in the context's budget and ledger, copies are ordered with its users, and it
@@ -18,7 +18,7 @@ Example:
 
 from __future__ import annotations
 
-from saeta.cuda import _libarrow as _libarrow  # first: it says what is missing
+from saeta.cuda import _libarrow as _libarrow  # first, because it raises MissingDependency
 from saeta.cuda._context import Context, CudaBuffer
 from saeta.cuda._files import BufferReader, BufferWriter
 from saeta.cuda._handle import IpcMemHandle

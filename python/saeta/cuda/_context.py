@@ -1,4 +1,4 @@
-"""A device with the memory that this module allocates on it (`Context`), and that memory (`CudaBuffer`)."""
+"""The classes `Context`, a device and its allocations by this module, and `CudaBuffer`, one allocation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Context:
 
     @property
     def _share(self) -> _core.Context:
-        """The context that pays for buffers. A child of fork has its own."""
+        """The context that buffers are charged to. A forked child has its own."""
         return _devices.share(self._ctx)
 
     @classmethod
@@ -222,7 +222,7 @@ class Context:
         """Makes a view of memory that another library owns and the device can access.
 
         `base` is kept alive until our work on the memory has finished. With address and size 0, makes a new
-        buffer of no bytes.
+        empty buffer.
 
         Example:
             >>> import saeta.cuda as cuda
@@ -321,7 +321,7 @@ class Context:
 
 
 def wrap(memory: _core.Buffer) -> CudaBuffer:
-    """Makes a buffer from memory of Saeta that others may write."""
+    """Makes a buffer from a writable buffer of Saeta."""
     made = CudaBuffer.__new__(CudaBuffer)
     made._take(bridge.wrap(memory, True))
     made._memory = memory

@@ -29,7 +29,7 @@ def context_of(number: int) -> Context:
 def share(of: Context) -> Context:
     """Returns the context that allocates for this module.
 
-    It is a child on the same device, whose bytes are counted apart.
+    It is a child context on the same device, so that its bytes are counted separately.
     """
     known = _shares.get(of.device)
     if known is None or known[0] != of or known[0].closed:
@@ -38,7 +38,7 @@ def share(of: Context) -> Context:
 
 
 def holding(memory: Buffer) -> Context:
-    """Returns the context of the device that has the memory, whichever part of its budget pays for it."""
+    """Returns the context of the memory's device, whichever child budget the memory is charged to."""
     return _core.context("host") if memory.device == "host" else context_of(number_of(memory.context))
 
 

@@ -74,7 +74,7 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
         self._open(buffer)
 
     def writeat(self, position: int, data: Any) -> None:
-        """Writes bytes of the host at a position. The next `write` continues behind them.
+        """Writes host bytes at a position. The next `write` continues after them.
 
         Example:
             >>> import saeta.cuda as cuda

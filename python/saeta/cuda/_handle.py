@@ -13,7 +13,7 @@ _HANDLE = struct.Struct("<8sH16s16s16sQB")
 
 
 class Handle(NamedTuple):
-    """Where a buffer can be requested, and what is expected there."""
+    """The contents of a handle: the exporter that shares the buffer, and the expected size."""
 
     boot: bytes  # id of the machine since its last start
     device: bytes

@@ -1,4 +1,4 @@
-"""Reads and writes messages of Arrow IPC whose bytes are on a device."""
+"""Reads and writes Arrow IPC messages in device memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _as_arrow() -> Iterator[None]:
 
 
 def serialize_record_batch(batch: pa.RecordBatch, ctx: Context) -> CudaBuffer:
-    """Writes a record batch, of the host or of the device, as an IPC message into memory of the context.
+    """Writes a record batch on the host or the device as an IPC message into memory of the context.
 
     Returns the device buffer. Its bytes are those of `batch.serialize()`.
 

@@ -1,4 +1,4 @@
-"""Checks of the ranges of bytes that copies name."""
+"""Checks the byte ranges of copies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables as data of a Dask cluster: how they travel, what they weigh, and where they lie on a worker.
+"""Tables in a Dask cluster: serialization, sizes, and the contexts of workers.
 
 With Saeta installed, the scheduler and the workers need no set-up: tables and columns are sent in the packed
-form, and their weights are exact. `read_ipc` makes tasks that read files by batches, and `worker_context` is
-the context that a task should use.
+form, and their sizes are exact. `read_ipc` makes tasks that read files by batches, and `worker_context`
+returns the context that a task should use.
 
 It works with distributed 2026.7 and later releases of that year. For others the import raises
 MissingDependency, which is an ImportError.

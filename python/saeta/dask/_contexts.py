@@ -1,4 +1,4 @@
-"""The contexts of a worker: one for each device, with a budget of its own."""
+"""The contexts of a worker: one for each device, each with its own budget."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ _lock = threading.Lock()
 def worker_context(device: str | None = None, *, budget: int | str | None = None) -> Context:
     """Returns the context of the worker that runs this task. There is one for each worker and device.
 
-    It is a child of the process's context of that device (`Context.memory.child`), so workers that share a
-    process share its memory and not their budgets. Tables that arrive from other processes enter it. If a
+    It is a child of the process's context of that device (`Context.memory.child`), so workers in one process
+    share its memory but not their budgets. Tables received from other processes are in this context. If a
     task has closed it, the next call makes a new one.
 
-    If this call is the first use of a GPU by a worker with UCX, the memory of the process's context has
-    handles of CUDA IPC, which UCX needs to send it from GPU to GPU (`stack="caching, direct"`).
+    If this call is the first use of a GPU by a worker with UCX, it opens the process's context with memory
+    that has CUDA IPC handles (`stack="caching, direct"`), which UCX needs to send from GPU to GPU.
 
-    Outside of tasks it is the context of the only worker in this process. Where there is none, or several,
-    it is the process's own context, with its own budget. So a function for workers also runs without them.
+    Outside of tasks, returns the context of the only worker in this process. If there is none, or several,
+    returns the process's own context, with its own budget, so that functions for workers also run without
+    one.
 
     Args:
         device: the name of a device. None: the first GPU that the process sees, else the host. dask-cuda
             gives each worker its own first GPU by CUDA_VISIBLE_DEVICES.
-        budget: the limit: bytes, "8GiB", or "50%" of the device's memory. None leaves the limit of a context
-            that exists. A new one gets what the configuration of Dask says, as `saeta.budget.host` or
-            `saeta.budget.device`. Without that the host has the memory limit of the worker, and a GPU is
-            limited by the process's context alone. Outside of workers it is ignored.
+        budget: the limit: bytes, "8GiB", or "50%" of the device's memory. None leaves the limit of an
+        existing
+            context unchanged. A new context gets the limit in Dask's configuration, `saeta.budget.host` or
+            `saeta.budget.device`. By default a host context has the memory limit of the worker, and a GPU
+            context only the limit of the process's context. Outside of workers `budget` is ignored.
 
     Raises:
         DeviceError: there is no such device.
@@ -65,13 +67,13 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
 
 
 def _process_context(worker: Any, name: str) -> Context:
-    """Returns the context of the process. If this opens it, UCX can send its memory from GPU to GPU.
+    """Returns the context of the process. If this call opens it, UCX can send its memory from GPU to GPU.
 
-    UCX needs handles of CUDA IPC, which memory of the driver's pool has not.
+    UCX needs CUDA IPC handles, which memory of the driver's pool lacks.
     """
     chosen = {"SAETA_STACK", "SAETA_RESOURCE"} & os.environ.keys()
     if name != "host" and worker.address.startswith("ucx") and not chosen:
-        with suppress(InvalidError):  # it is open already
+        with suppress(InvalidError):  # the context is open already
             return context(name, stack="logging, budget, caching, direct")
     return context(name)
 

@@ -1,13 +1,13 @@
 """The serialisation families "dask" and "cuda" of distributed, for tables and columns in the packed form.
 
-Family "dask": a frame of metadata and a frame with the body, in host memory. Family "cuda": the metadata in
-the header, and the body as device memory. distributed asks for "cuda" first where the transport can send
-memory of a GPU, and a table on the host passes it on to "dask".
+Family "dask": a frame with the metadata and a frame with the body, in host memory. Family "cuda": the
+metadata in the header, and the body in device memory. If the transport can send GPU memory, distributed tries
+"cuda" first; for a table on the host it then falls back to "dask".
 
-After a failure here that is not an OSError, distributed leaves the task that wanted the table waiting for
-ever. So no budget of a worker is charged for bytes on their way, and where a table that has arrived finds no
-room, that is an OSError: the worker asks for it again. For one that can't be read, the task gets an object
-that says so (`_refused.py`).
+If deserialization raises anything but an OSError, distributed leaves the waiting task without a result for
+ever. Therefore received bytes are not charged to a worker's budget, and a received table that does not fit
+raises an OSError, after which the worker requests it again. For an invalid table the task gets an object that
+raises an error when it is used (`_refused.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from saeta.dask._refused import arrived_refused
 
 _log = logging.getLogger("saeta.dask")
 _KINDS = (Table, Column)
-Header: TypeAlias = dict[str, Any]  # of what msgpack can encode
+Header: TypeAlias = dict[str, Any]  # values that msgpack can encode
 
 
 def register() -> None:
@@ -43,14 +43,14 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
     """Returns header and frames in host memory, ready to be read."""
     table = _as_table(source)
     metadata, body = pack(table.to(context("host")))
-    # distributed receives everything up to the first buffer that is not bytes into one piece of memory, and
-    # each buffer after it into a piece of its own. With the metadata as that first buffer, the body begins at
-    # an aligned address and is viewed there; otherwise it would have to be copied.
+    # distributed receives all frames up to the first one that is not `bytes` into one buffer, and each later
+    # frame into its own. With the metadata as that frame, the body starts at an aligned address and needs no
+    # copy.
     return _header(source, table), [bytearray(metadata), host_bytes(body)]
 
 
 def _arriving(restore: Callable[[Header, list[Any]], Table | Column]) -> Callable[[Header, list[Any]], Any]:
-    """Makes of failures what distributed acts on."""
+    """Wraps a deserializer so that its failures are those that distributed can handle."""
 
     @functools.wraps(restore)
     def arrive(header: Header, frames: list[Any]) -> Any:
@@ -77,9 +77,9 @@ def restore_from_host(header: Header, frames: list[Any]) -> Table | Column:
 
 
 def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
-    """Returns header and device memory that no work is pending on.
+    """Returns the header and device memory without pending work.
 
-    The transport reads it without our streams: UCXX synchronises the default stream and no other.
+    The transport does not use Saeta's streams: UCXX synchronises only the default stream.
     """
     table = _as_table(source)
     if table.device == "host":
@@ -87,16 +87,16 @@ def serialize_on_device(source: Table | Column) -> tuple[Header, list[Any]]:
     try:
         metadata, body = pack(table)
         frames = [_complete(body)] if len(body) else []
-    except MemoryError as refused:  # of the budget, of the device or of RMM
+    except MemoryError as refused:  # raised by the budget, the device or RMM
         raise NotImplementedError("no room to gather it: sent by the family dask") from refused
     return {**_header(source, table), "metadata": metadata}, frames
 
 
 def _complete(body: Column) -> Any:
-    """Waits for the work on a body. Returns memory with its bytes that UCX can send from GPU to GPU.
+    """Waits for pending work on a body. Returns it in memory that UCX can send from GPU to GPU.
 
-    Memory of the driver's pool has no handle of CUDA IPC, and UCX 1.21 sends it through sockets, a thousand
-    times slower than the link. Such a body is copied into memory of RMM, which UCXX also receives into.
+    Memory of the driver's pool has no CUDA IPC handle, and UCX 1.21 sends it through sockets, a thousand
+    times slower than the link. Such a body is copied into RMM memory, which UCXX also uses for receiving.
     """
     with use(reads=[body]) as token:
         token.synchronize()
@@ -104,7 +104,7 @@ def _complete(body: Column) -> Any:
             return body
         import rmm
 
-        return rmm.DeviceBuffer(ptr=body.address, size=len(body))  # complete when it returns
+        return rmm.DeviceBuffer(ptr=body.address, size=len(body))  # a synchronous copy
 
 
 def _has_ipc_handle(address: int) -> bool:
@@ -122,13 +122,13 @@ def restore_from_device(header: Header, frames: list[Any]) -> Table | Column:
 
 
 class ReceivedBytes:
-    """A frame of device memory that has been received completely, so that no stream has to be waited for.
+    """A completely received frame in device memory, for which no stream must wait.
 
-    The class of the frame is the transport's choice. RMM's shows an interface of version 0.
+    The transport chooses the frame's class. RMM's exports version 0 of the CUDA Array Interface.
     """
 
     def __init__(self, frame: Any) -> None:
-        self._frame = frame  # keeps the memory
+        self._frame = frame  # keeps the memory alive
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _as_table(source: Table | Column) -> Table:
 
 
 def _header(source: Table | Column, table: Table) -> Header:
-    """Says where the table was, so that it comes back to a device of that kind."""
+    """Returns the header, with the kind of the table's device, on which the receiver restores it."""
     return {"device": table.device, "column": isinstance(source, Column)}
 
 

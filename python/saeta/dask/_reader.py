@@ -1,4 +1,4 @@
-"""Reads Arrow IPC files on the workers of a cluster, a run of batches in each task."""
+"""Reads Arrow IPC files on the workers of a cluster. Each task reads consecutive batches."""
 
 from __future__ import annotations
 
@@ -73,11 +73,12 @@ def read_ipc(
     must find the files under the same names.
 
     Args:
-        source: a path, a glob, a folder, a URL, or a list of them, as for `saeta.read_ipc`.
-        client: of the cluster. The tasks begin at once and the result is a list of its futures. None: the
+        source: a path, a glob, a folder, a URL, or a list of them, as for `saeta.read_ipc`. client: a client
+        of the cluster. The tasks start at once and the result is a list of futures. None: the
             result is a list of `dask.delayed` objects.
-        partition_bytes: how many bytes of batches a task reads at most, as they are in the files: bytes or
-            "128MiB". A batch is never divided. A stream is read as a whole.
+        partition_bytes: the maximum size of a task's batches in the files: bytes or "128MiB". A batch is
+        never
+            divided. A stream is read as a whole.
         device: as for `worker_context`, which is the context of the tables.
         columns, schema, copy, validate, rechunk, filesystem: as for `saeta.read_ipc`.
 
@@ -108,7 +109,7 @@ def read_ipc(
     described = describe_files(files, names, schema)
     runs = list(_runs(described.batches, most)) or [[FileBatch(files[0], None, None, 0, False)]]
     parts = [_Part(run_of(run, described.schema), device, options) for run in runs]
-    # A part that is read again may find another file under its name: not a pure function.
+    # Not pure, because the file may have changed when a task runs again.
     if client is not None:
         futures: list[Future] = client.map(_read, parts, key="read_ipc", pure=False)
         return futures
@@ -117,7 +118,7 @@ def read_ipc(
 
 
 class _Part(NamedTuple):
-    """What one task reads."""
+    """The batches that one task reads."""
 
     run: Run
     device: str | None
@@ -132,7 +133,7 @@ def _read(part: _Part) -> Table:
 
 
 def _runs(batches: Iterable[FileBatch], most: int) -> Iterator[list[FileBatch]]:
-    """Cuts batches into runs of at most so many bytes, or of one batch."""
+    """Groups consecutive batches into runs of at most `most` bytes, or of a single batch."""
     run: list[FileBatch] = []
     size = 0
     for batch in batches:

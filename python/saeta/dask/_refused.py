@@ -1,4 +1,4 @@
-"""Stands on a worker for a table that has arrived broken."""
+"""The placeholder on a worker for a received table that is invalid."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from saeta.errors import FormatError
 
 
 class RefusedTable:
-    """A table that could not be read when it arrived: every use of it raises FormatError.
+    """Replaces a received table that could not be read: every use raises FormatError.
 
-    distributed has no way to end a transfer with an error: after an OSError it asks again, for ever, and
-    after any other one the task that wants the table waits for ever. So the task gets this, and fails.
+    distributed can't end a transfer with an error: after an OSError it retries for ever, and after any other
+    error the task waits for ever. With this object the task runs and fails.
     """
 
     __slots__ = ("_reason",)
@@ -33,7 +33,7 @@ class RefusedTable:
 
 
 def arrived_refused(reason: str) -> RefusedTable:
-    """Returns what a task gets. In a process without a worker, as that of a client, raises FormatError."""
+    """Returns a RefusedTable. In a process without a worker, such as a client, raises FormatError."""
     if in_worker_process():
         return RefusedTable(reason)
     raise FormatError(reason)
@@ -43,6 +43,6 @@ def _refuse(self: RefusedTable, *_: object) -> NoReturn:
     raise FormatError(self._reason)
 
 
-# Python looks these up in the class. Other protocols ask the instance for an attribute (`__getattr__`).
+# Python looks these methods up in the class, so that `__getattr__` does not catch them.
 for _name in ("__len__", "__iter__", "__getitem__", "__contains__", "__reversed__", "__eq__", "__ne__"):
     setattr(RefusedTable, _name, _refuse)

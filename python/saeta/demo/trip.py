@@ -1,4 +1,4 @@
-"""The trip: file -> device -> frameworks -> result column -> file, with a proof at each step."""
+"""The round trip: file -> device -> frameworks -> result column -> file, with checks at each step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from saeta.exchange import from_dlpack
 RESULT = "saeta_result"
 SUMMABLE = frozenset({"int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"})
 KNOWN_EVERYWHERE = frozenset({"int32", "int64", "float32", "float64"})
-# After a first round, which makes the page-locked chunks and the device memory that these rounds reuse.
+# After a first round, which allocates the page-locked chunks and device memory that these rounds reuse.
 READ_ROUNDS = 3
 RATE_ROUNDS = 9  # alternating reads and plain copies
 YARDSTICK_BYTES = 256 << 20  # larger than the caches
@@ -307,7 +307,7 @@ class Trip:
 
     def _is_tensor(self, column: Column) -> bool:
         alone = self.table.column_names.count(column.name) == 1
-        # A struct or a list would be a tensor of more dimensions.
+        # A struct or a list would become a multi-dimensional tensor.
         flat = column.type.dtype is not None and not column.type.fields
         return alone and flat and len(column) > 0 and column.null_count == 0
 

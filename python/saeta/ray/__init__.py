@@ -17,7 +17,7 @@ Example:
 
 from __future__ import annotations
 
-from saeta.ray import _release  # first: it says what is missing
+from saeta.ray import _release  # first, because it raises MissingDependency
 from saeta.ray._data import collate, read_ipc, write_ipc
 from saeta.ray._transport import TableTransport, receive_into, register_transport
 

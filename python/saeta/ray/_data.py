@@ -1,4 +1,4 @@
-"""Ray Data: files as data sets, and batches as tables. Importing Ray Data takes a second, so calls do it."""
+"""Ray Data: files as data sets, and batches as tables. Calls import Ray Data, which takes a second."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def write_ipc(
 ) -> list[str]:
     """Writes a `ray.data.Dataset` as Arrow IPC files into a folder and returns their paths.
 
-    Each task writes one file, block by block, in bounded memory. The files get their names when all tasks are
-    done: until then, and after a failure, nobody who reads the folder sees any of them. Files that are in the
-    folder already stay.
+    Each task writes one file, block by block, in bounded memory. The files get their final names when all
+    tasks are done, so readers of the folder see none of them before, or after a failure. Existing files in
+    the folder are kept.
 
     Args:
         data: a `ray.data.Dataset`. Its blocks must have the same names and types.

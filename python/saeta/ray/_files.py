@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def split(batches: list[FileBatch], parts: int) -> Iterator[list[FileBatch]]:
-    """Splits batches into at most so many runs of about the same bytes, in their order.
+    """Splits batches into at most `parts` runs of about equal bytes, in order.
 
-    A file whose batches are not known is a run by itself, and so are those of each file system.
+    A file with unknown batches is a run by itself. A run has files of one file system.
     """
     total = sum(each.nbytes for each in batches) or 1
     ends = accumulate(each.nbytes for each in batches)
@@ -119,7 +119,7 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
 
 
 def _bytes_in_memory(batch: FileBatch) -> int | None:
-    """Returns the bytes without dictionaries, or None where only decoding tells."""
+    """Returns the bytes without dictionaries, or None if they are known only after decoding."""
     return None if batch.compressed or batch.number is None else batch.nbytes
 
 
@@ -132,7 +132,7 @@ class IpcDatasink(Datasink[Any]):  # type: ignore[misc]
     """Implements `saeta.ray.write_ipc`.
 
     Tasks write files whose names begin with ".", which readers of the folder skip. When all tasks are done,
-    the program that has called `write_ipc` gives them their names.
+    the caller of `write_ipc` renames them.
 
     Attributes:
         written: the paths of the files, when all are written.

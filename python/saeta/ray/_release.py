@@ -1,4 +1,4 @@
-"""Checks at import that there is a Ray whose interfaces this package was written for."""
+"""Checks at import that the installed Ray has the interfaces that this package needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def require_interfaces(release: str) -> None:
 
 
 def require_complete(transport: type, release: str) -> None:
-    """Raises MissingDependency for a release that asks transports for methods that this one lacks."""
+    """Raises MissingDependency for a release that requires transport methods that `transport` lacks."""
     lacking = sorted(getattr(transport, "__abstractmethods__", ()))
     if lacking:
         raise _other_interface(release, f"it also wants {', '.join(lacking)}")

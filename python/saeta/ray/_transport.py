@@ -1,4 +1,4 @@
-"""The tensor transport SAETA: tables go from actor to actor as tokens of shared memory."""
+"""The tensor transport SAETA: sends tables between actors as tokens of shared memory."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _target: Context | None = None
 
 @dataclass
 class SharedTables(TensorTransportMetadata):  # type: ignore[misc] # Ray has no types that mypy may use
-    """What Ray sends to the receiver: a token for each table."""
+    """The metadata that Ray sends to the receiver: a token for each table."""
 
     tokens: list[SharedTable] = field(default_factory=list)
 
 
 class TableTransport(TensorTransportManager):  # type: ignore[misc]
-    """Shares the tables of an object when a task has returned it, and opens them where it is used.
+    """Shares the tables of an object when a task returns it, and opens them in the receiver.
 
-    The receiver opens them without the sender, so that a sender that is busy does not delay it. A receiver
-    that fails has nothing to undo: what it has opened ends with its connections.
+    Opening does not involve the sending actor, so a busy sender causes no delay. A failed receiver needs no
+    cleanup: its leases end with its connections.
     """
 
     def __init__(self) -> None:
-        self._shared: dict[str, list[SharedTable]] = {}  # by the object; a token keeps the memory
+        self._shared: dict[str, list[SharedTable]] = {}  # by object id; a token keeps the memory alive
 
     def tensor_transport_backend(self) -> str:
         return NAME
@@ -48,11 +48,11 @@ class TableTransport(TensorTransportManager):  # type: ignore[misc]
 
     @staticmethod
     def can_abort_transport() -> bool:
-        """True, because opening a table has a limit of time and leaves neither side blocked."""
+        """True, because opening a table has a timeout and leaves neither side blocked."""
         return True
 
     def actor_has_tensor_transport(self, actor: Any) -> bool:
-        """True. An actor that can't open the memory raises the error that says why."""
+        """True. An actor that can't open the memory raises an error."""
         return True
 
     def extract_tensor_transport_metadata(self, obj_id: str, rdt_object: Sequence[Table]) -> SharedTables:
@@ -90,7 +90,7 @@ class TableTransport(TensorTransportManager):  # type: ignore[misc]
         raise UnsupportedError(f"receivers of the transport {NAME} open tables, and nothing is sent")
 
     def garbage_collect(self, obj_id: str, tensor_transport_meta: object, tensors: object) -> None:
-        """Gives the shared memory up, which stays until the last process that has it open drops it."""
+        """Drops the tokens. The memory is freed when the last process that has it open drops it."""
         self._shared.pop(obj_id, None)
 
     def abort_transport(self, obj_id: str, communicator_metadata: object) -> None:
@@ -98,10 +98,10 @@ class TableTransport(TensorTransportManager):  # type: ignore[misc]
 
 
 class _Reducer:
-    """Reduces tables as Ray does for a transport, and for its object store as the class itself does.
+    """Pickles tables with Ray's reducer for a transport, and with the table's own for the object store.
 
-    Ray's own reducer stays registered when a process has used a transport once. It then pickles a table that
-    goes through the object store by itself, without a buffer out of band, which copies it several times.
+    Once a process has used a transport, Ray's reducer stays registered for all pickling. In the object store
+    it would pickle a table without out-of-band buffers, which copies it several times.
     """
 
     def __init__(self, by_ray: Callable[[Table], Any]) -> None:

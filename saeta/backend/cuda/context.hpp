@@ -14,7 +14,7 @@ namespace saeta::cuda {
 /// @throws error device for an ordinal that the machine does not have.
 CUcontext primary_context(std::int32_t ordinal);
 
-/// Makes a context current, and restores the thread's previous context, or that it had none.
+/// Makes a context current, and restores the thread's previous state, with or without a context.
 ///
 /// Sufficient for calls that do not disturb a graph capture, such as the query whether a stream captures.
 class current_context {

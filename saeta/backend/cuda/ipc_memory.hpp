@@ -27,7 +27,7 @@ inline constexpr std::uint64_t largest_pool_export = std::uint64_t{4} << 30;
 /// Whether a name is one of `ipc_name_of`.
 [[nodiscard]] bool is_ipc_name(const allocation_name& name) noexcept;
 
-/// What this process has opened of others.
+/// The allocations of other processes that this process has opened.
 class opened_ipc_memory {
 public:
   [[nodiscard]] void* open(const allocation_name& name);

@@ -89,7 +89,7 @@ public:
   [[nodiscard]] guard lock() const { return guard(mutex_); }
 
   stream_state& create_stream(gpu& home, stream_kind kind);
-  /// Adds a stream that the device has by itself.
+  /// Adds a default stream of the device.
   stream_state& add_stream(gpu& home, stream_kind kind);
   [[nodiscard]] stream_handle handle(const stream_state& stream) const noexcept;
   /// @throws error device: not a stream of this machine, or destroyed.

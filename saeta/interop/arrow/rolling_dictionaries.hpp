@@ -31,7 +31,7 @@ private:
     if (seen.dictionary == nullptr) {
       return;
     }
-    if (made.dictionary() == nullptr) { // it became symbols
+    if (made.dictionary() == nullptr) { // converted to symbols
       known.remember(*seen.dictionary, known_.find_symbols(*seen.dictionary), source);
     } else {
       known.remember(*seen.dictionary, std::make_shared<const column>(*made.dictionary()), source);

@@ -34,7 +34,7 @@ struct tensor_numbers {
   /// Absent for a table: the nulls of each of its columns count.
   std::optional<column> rows;
   std::int64_t numbers_a_row = 1;
-  /// The type of the values before they were converted to `shown`, in memory that nobody else uses.
+  /// Set if the values were converted to `shown` in new memory: their type before the conversion.
   std::optional<data_type> converted;
 
   [[nodiscard]] bool empty() const noexcept { return blocks.empty(); }

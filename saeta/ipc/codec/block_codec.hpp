@@ -29,7 +29,7 @@ public:
   packed_memory& operator=(const packed_memory&) = delete;
   ~packed_memory();
 
-  /// Gives back what is behind the first bytes.
+  /// Frees all but the first `bytes` bytes.
   void shrink(std::size_t bytes) noexcept;
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {at_, bytes_}; }
 

@@ -92,7 +92,7 @@ std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byt
 /// @param read  is asked for at most 8 bytes
 std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, const range_reader& read);
 
-/// What a compressed buffer says of itself.
+/// The codec and the sizes that a compressed buffer claims.
 struct packed_claim {
   body_codec codec = body_codec::none; ///< none: stored uncompressed
   std::uint64_t bytes = 0;             ///< when decoded

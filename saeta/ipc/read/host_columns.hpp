@@ -23,7 +23,7 @@
 
 namespace saeta::ipc::detail {
 
-/// Where the arrays of a source go.
+/// Target and properties of the arrays that are made of a source.
 struct host_target {
   std::shared_ptr<context> ctx;
   bool big_endian = false;   ///< the byte order of the source

@@ -100,7 +100,7 @@ std::optional<planned_messages> find_messages(source_window& from, container for
                                               std::span<const std::byte> front, const std::string& name,
                                               const std::pair<std::int64_t, std::int64_t>& range);
 
-/// What is read of a source.
+/// The part of a source that is read.
 struct read_request {
   source from;
   container format = container::file;

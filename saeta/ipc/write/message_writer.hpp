@@ -100,7 +100,7 @@ public:
   /// @param rows     their dictionaries own their memory
   /// @param encoded  what `encode` returned for the batch
   void write(const host_batch& rows, const encoded_rows& encoded);
-  /// Writes the end.
+  /// Writes the end-of-stream marker or the footer.
   void close();
 
 private:

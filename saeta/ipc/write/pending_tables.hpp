@@ -44,9 +44,9 @@ public:
   /// Waits for tables. Returns several as one if they have the same schema without dictionaries and the same
   /// context; nullopt at the end.
   [[nodiscard]] std::optional<table> take();
-  /// The tables that `take` returned are written and dropped.
+  /// Notes that the tables that `take` returned were written and dropped.
   void written();
-  /// Everything that was taken is with the target.
+  /// Notes that the target has all bytes of the tables taken so far.
   void rest();
   /// The last call.
   void end(std::exception_ptr failure) noexcept;

@@ -30,7 +30,7 @@ struct shortage {
   std::uint64_t bytes;
   budget* full; ///< the budget that refused; null when upstream has no memory
   std::size_t attempt = 0;
-  // Set by a relief that waits in several attempts.
+  // The deadline of a relief whose wait extends over several attempts.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
   std::uint64_t releases_seen = 0; ///< releases done before the latest attempt
   bool charged = false;            ///< set by a relief that obtained the bytes itself, by waiting in line

@@ -102,7 +102,7 @@ public:
 
   std::size_t trim() override;
   [[nodiscard]] std::uint64_t held_bytes() const override;
-  /// How many unused blocks it has for requests of `bytes` without a larger alignment.
+  /// Returns the number of unused blocks that fit requests of `bytes` with the default alignment.
   [[nodiscard]] std::size_t kept(std::size_t bytes) const;
 
 private:
