@@ -1,5 +1,5 @@
-// Arrays on a device through libarrow: copied to the device and back, exported, and imported again. Some are
-// ours, some come from other libraries.
+// libarrow arrays in device memory: copies to the device and back, exports and imports. Some have memory of
+// Saeta, some memory of other libraries.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -20,7 +20,7 @@ using support::carried_types;
 using support::nulls;
 using support::random_array;
 
-/// The array in memory that another library owns.
+/// A stream of another library.
 class foreign_stream final : public arrow::Device::Stream {
 public:
   foreign_stream() : Stream(&handle_, [](void*) {}) {}
@@ -34,7 +34,7 @@ private:
 class arrow_arrays : public bridge_test {
 protected:
   [[nodiscard]] batch_ptr there(const batch_ptr& of) const { return take(of->CopyTo(manager())); }
-  /// Imports through the C Device interface, as if another library had exported.
+  /// Imports through the C Device interface, as if another library had exported the batch.
   [[nodiscard]] batch_ptr passed_on(const batch_ptr& of,
                                     std::shared_ptr<arrow::Device::SyncEvent> written = nullptr) const {
     ArrowDeviceArray array;
@@ -146,10 +146,10 @@ TEST_P(arrow_arrays, of_saeta_with_an_event_are_used_after_it) {
     GTEST_SKIP() << nothing_pends;
   }
   constexpr std::int64_t rows = 1 << 16;
-  for (const bool sliced : {false, true}) { // a slice has the event of its parent
+  for (const bool sliced : {false, true}) { // a slice inherits the event of its parent
     const buffer ours = make(rows);
     fill(ours, 'o', ctx()->work_stream());
-    const buffer_ptr values = arrow_buffer(ours); // no writer was announced
+    const buffer_ptr values = arrow_buffer(ours); // the later write has no use token
     const buffer sink = make(rows);
     const auto data = arrow::ArrayData::Make(arrow::int8(), rows, {nullptr, values}, 0);
     const batch_ptr shown = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::int8())}), rows,
@@ -214,7 +214,7 @@ TEST_P(arrow_arrays, have_streams_and_events_of_their_device) {
 }
 
 TEST_P(arrow_arrays, find_registered_devices) {
-  static std::weak_ptr<context> current; // a type can be registered only once per process
+  static std::weak_ptr<context> current; // a device type can be registered only once per process
   current = ctx()->weak_from_this();
   const auto open = [](std::int64_t ordinal) { return ordinal == 0 ? current.lock() : nullptr; };
   EXPECT_THROW(register_devices(arrow::DeviceAllocationType::kCPU, open), error);

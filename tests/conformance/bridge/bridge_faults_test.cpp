@@ -1,4 +1,4 @@
-// Every driver call that the bridge makes is failed once. This gives a Status or an error and leaks nothing.
+// Every backend call that the bridge makes fails once. The result is a Status or an error, and nothing leaks.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/message.hpp"
@@ -19,7 +19,7 @@ protected:
     faulty_ = std::make_shared<faulty_backend>(shared_device());
     context_options options;
     options.budget = limit;
-    options.releases = release_thread::none; // so that calls have the same numbers in every run
+    options.releases = release_thread::none; // makes the order of calls deterministic
     options.staging.threads = 1;
     context_ = watch(context::create(faulty_, options));
   }
@@ -29,9 +29,9 @@ protected:
     EXPECT_EQ(faulty_->alive(), 0);
   }
 
-  /// Runs it with the first call failing, then the second, until no call fails.
+  /// Runs `life` with its first backend call failing, then with its second one, and so on until none fails.
   void fail_everywhere(const std::function<void()>& life) {
-    life(); // creates what is created once: streams, the ring
+    life(); // creates streams and the ring, which happens only once
     drop_pending();
     const std::uint64_t live = ctx()->reports().statistics().budget.current;
     int failures = 0;

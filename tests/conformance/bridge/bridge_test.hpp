@@ -36,7 +36,7 @@ protected:
     return [here = manager()](ArrowDeviceType type,
                               std::int64_t) -> arrow::Result<std::shared_ptr<arrow::MemoryManager>> {
       if (type == ARROW_DEVICE_CPU) {
-        return cpu(); // also for arrays without buffers
+        return cpu(); // arrays without buffers are also on the CPU
       }
       if (type != static_cast<ArrowDeviceType>(here->device()->device_type())) {
         return arrow::Status::Invalid("device type ", type);
@@ -59,7 +59,7 @@ protected:
     return take(arrow::Buffer::Copy(bytes, cpu()))->ToString();
   }
 
-  /// Appends a null for a null pointer, otherwise the int as a value of the builder's type.
+  /// Appends a null for a null pointer, or an int as a value of the builder's type.
   template <class Builder, class Value>
   static void append(Builder& builder, const Value& value) {
     if constexpr (std::is_same_v<Value, std::nullptr_t>) {
@@ -79,7 +79,7 @@ protected:
     return made;
   }
 
-  /// Every layout that Arrow has, of five rows.
+  /// Returns a batch of five rows with a column of each Arrow layout.
   static batch_ptr all_types() {
     using namespace arrow;
     const array_ptr ints = array(Int64Builder(), 1, nullptr, 3, 4, 5);
@@ -139,7 +139,7 @@ protected:
       for_each_buffer(*column, look);
     }
   }
-  /// In host memory, each value valid.
+  /// Copies a batch to host memory and checks that all values are valid.
   static batch_ptr on_cpu(const batch_ptr& of) {
     batch_ptr copied = take(of->CopyTo(cpu()));
     check(copied->ValidateFull());

@@ -1,4 +1,4 @@
-// Buffers of libarrow over our memory: what they say of themselves, what they keep, and who waits for whom.
+// arrow::Buffer over memory of Saeta: properties, lifetime and ordering.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -24,7 +24,7 @@ constexpr std::size_t bridged_bytes = 1 << 16;
 class arrow_buffers : public bridge_test {
 protected:
   static std::string repeated(char value) { return std::string(bridged_bytes, value); }
-  /// Queues a fill that is not announced, behind a gate.
+  /// Queues a fill behind a closed gate, without a use token.
   std::unique_ptr<gate> write_late(std::uintptr_t address, char value, const stream_lease& theirs) {
     std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
     device().fill(reinterpret_cast<void*>(address), static_cast<std::uint8_t>(value), bridged_bytes,
@@ -97,7 +97,7 @@ TEST_P(arrow_buffers, are_written_by_one_transfer) {
   EXPECT_EQ(read(target), std::vector<std::uint8_t>(100, 7));
 }
 
-/// The caller owns the source and may free it at once.
+/// The caller may free the source as soon as the call has failed.
 TEST_P(arrow_buffers, whose_copy_fails_after_it_was_queued_are_waited_for) {
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const auto ctx = watch(context::create(faulty));
@@ -272,7 +272,7 @@ TEST_P(arrow_buffers, wait_for_the_last_write_before_they_return_the_address) {
   fill(memory, 'x', side.ref());
   buffer_ptr shown;
   open_while_the_host_waits(held, [&] { shown = arrow_buffer(memory); });
-  const stream_lease theirs = ctx()->borrow_stream(); // uses the address without announcing it
+  const stream_lease theirs = ctx()->borrow_stream(); // a user of the address without a use token
   const buffer sink = make(bridged_bytes);
   {
     use_token token(theirs.ref(), {writes(sink)});
@@ -337,7 +337,7 @@ TEST_P(arrow_buffers, of_foreign_memory_are_not_read_during_a_graph_capture) {
 
 TEST_P(arrow_buffers, are_allocated_and_copied_without_waiting_for_unrelated_work) {
   const stream_lease theirs = ctx()->borrow_stream();
-  std::vector<buffer_ptr> kept; // reusing memory of a dropped one would wait for its unknown users
+  std::vector<buffer_ptr> kept; // reusing the memory of a dropped buffer would wait for its unknown users
   const auto use_all = [&] {
     kept.push_back(take(manager()->AllocateBuffer(bridged_bytes)));
     kept.push_back(there(repeated('a')));
@@ -345,11 +345,11 @@ TEST_P(arrow_buffers, are_allocated_and_copied_without_waiting_for_unrelated_wor
     kept.push_back(arrow_buffer(make(bridged_bytes), access::write));
     kept.push_back(arrow_buffer(make(bridged_bytes)));
   };
-  use_all(); // creates what is created once: memory of the cache, chunks of the ring
+  use_all(); // allocates slabs of the cache and chunks of the ring, which happens only once
   const buffer busy = make(bridged_bytes);
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
   fill(busy, 'b', theirs.ref());
-  use_all(); // hangs if it waits for the busy stream
+  use_all(); // would hang if it waited for the busy stream
   EXPECT_EQ(kept.size(), 8U);
 }
 
@@ -377,7 +377,7 @@ TEST_P(arrow_buffers, share_a_memory_manager_while_other_threads_drop_it) {
       threads.emplace_back([&] {
         begin.arrive_and_wait();
         for (int round = 0; round < 20'000; ++round) {
-          const auto first = manager(); // often the only reference, dropped while another thread asks
+          const auto first = manager(); // often the only reference, dropped while another thread requests one
           wrong += manager() == first ? 0 : 1;
         }
       });
@@ -411,7 +411,7 @@ TEST_P(arrow_buffers, are_reused_after_their_readers) {
   buffer_ptr slice = arrow::SliceBuffer(shown, 5);
   shown.reset();
   std::jthread([&] { slice.reset(); }).join();
-  std::vector<buffer> next; // one of these may get the same memory
+  std::vector<buffer> next; // one of these may reuse the memory
   for (int i = 0; i < 100; ++i) {
     next.push_back(make(bridged_bytes));
     fill(next.back(), 'b', ctx()->work_stream());

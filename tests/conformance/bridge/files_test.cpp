@@ -1,4 +1,4 @@
-// Reading and writing one buffer as a file.
+// Reading and writing a buffer through arrow::io files.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/buffer_io.hpp"
@@ -124,7 +124,7 @@ TEST_P(buffer_files, finish_writes_before_the_call_returns) {
   const buffer_ptr target = zeros();
   const buffer sink = make(size);
   const stream_lease reader = ctx()->borrow_stream();
-  const stream_lease theirs = ctx()->borrow_stream(); // uses the address without announcing it
+  const stream_lease theirs = ctx()->borrow_stream(); // a user of the address without a use token
   const std::unique_ptr<gate> held = close_gate(reader.ref().native_handle());
   {
     use_token token(reader.ref(), {reads(*own_bytes(*target)), writes(sink)});
@@ -142,7 +142,7 @@ TEST_P(buffer_files, finish_writes_before_the_call_returns) {
     token.finish();
   }
   if (held) {
-    held->open(); // if the call did not wait
+    held->open(); // still closed if the call did not wait
   }
   const std::string expected = text(size);
   EXPECT_EQ(read(second), std::vector<std::uint8_t>(expected.begin(), expected.end()));

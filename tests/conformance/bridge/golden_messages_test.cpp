@@ -1,6 +1,6 @@
 // The integration files of the Arrow project through libarrow on every backend: as messages, and as arrays
-// that are exported and imported again. Some dates in these files are not whole days, so libarrow does not
-// accept all values as valid.
+// that are exported and imported again. Some dates in these files are not whole days, so libarrow's full
+// validation fails.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/message.hpp"
 #include "support/golden_files.hpp"

@@ -1,4 +1,4 @@
-// Record batches as messages in device memory, whole and broken.
+// Record batch messages in device memory, valid and broken.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/message.hpp"
@@ -27,7 +27,7 @@ protected:
   [[nodiscard]] buffer_ptr sent(const batch_ptr& batch) const {
     return arrow_buffer(serialize_batch(ctx(), batch));
   }
-  /// Reads it with the dictionaries that its message leaves out.
+  /// Reads a message. Its dictionaries, which the message does not contain, are those of `like`.
   [[nodiscard]] batch_ptr read(const batch_ptr& like, const buffer_ptr& message) const {
     arrow::ipc::DictionaryMemo memo;
     check(memo.fields().AddSchemaFields(*like->schema()));
@@ -152,7 +152,7 @@ TEST_P(bridge_messages, of_old_versions_are_read) {
 TEST_P(bridge_messages, have_recounted_null_counts) {
   const batch_ptr original = one(array(arrow::Int64Builder(), 1, nullptr, 3, nullptr));
   std::string message = encoded(original);
-  // The only field node: 4 rows with 2 nulls.
+  // The metadata of the only field node: 4 rows with 2 nulls.
   const std::int64_t node[] = {4, 2};
   const std::size_t at = message.find(std::string_view(reinterpret_cast<const char*>(node), sizeof(node)));
   ASSERT_NE(at, std::string::npos);
@@ -181,7 +181,7 @@ TEST_P(bridge_messages, with_wrong_lengths_are_refused_with_the_number) {
   EXPECT_THAT(refusal(original, whole.substr(0, whole.size() - 8)).message(), HasSubstr("a body of"));
   EXPECT_EQ(refusal(original, take(arrow::ipc::SerializeSchema(*original->schema()))->ToString()).code(),
             errc::format);
-  // A buffer of the body: 24 bytes at offset 0.
+  // The metadata of a buffer: 24 bytes at offset 0 of the body.
   const std::int64_t place[] = {0, 24};
   const std::size_t at = whole.find(std::string_view(reinterpret_cast<const char*>(place), sizeof(place)));
   ASSERT_NE(at, std::string::npos);
@@ -192,7 +192,7 @@ TEST_P(bridge_messages, with_wrong_lengths_are_refused_with_the_number) {
 
 TEST_P(bridge_messages, that_are_truncated_in_their_prefix_are_refused) {
   const std::string mark("\xff\xff\xff\xff\x10\0\0\0", 8);
-  const std::string old_end(7, '\0'); // before Arrow 0.15 a stream ended without a mark
+  const std::string old_end(7, '\0'); // the end of a stream before Arrow 0.15, without a continuation marker
   for (const std::size_t size : {1U, 3U, 4U, 5U, 7U}) {
     std::string message;
     EXPECT_EQ(unit::code_raised_by(
@@ -224,7 +224,7 @@ TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
   EXPECT_THAT(message, HasSubstr("not a multiple of 8"));
 }
 
-/// libarrow does not swap the values of a single message.
+/// Saeta swaps the bytes, because libarrow does not do it for a single message.
 TEST_P(bridge_messages, of_another_byte_order_are_swapped) {
   const auto foreign = [](const batch_ptr& of) {
     return of->schema()->WithEndianness(arrow::Endianness::Native == arrow::Endianness::Little
@@ -237,7 +237,7 @@ TEST_P(bridge_messages, of_another_byte_order_are_swapped) {
       read_batch(ctx(), foreign(plain), nullptr, there(encoded(plain)), arrow::default_memory_pool());
   EXPECT_TRUE(seen->schema()->is_native_endian());
   EXPECT_TRUE(on_cpu(seen)->column(0)->Equals(*array(arrow::Int32Builder(), 1, nullptr, 2)));
-  // Offsets are swapped, too: unswapped ones would name 2^24 bytes, and be refused.
+  // Offsets are swapped, too: unswapped, they would refer to 2^24 bytes and be refused.
   const batch_ptr strings = one(array(arrow::StringBuilder(), "one", nullptr, "three"));
   std::string bytes = encoded(strings);
   const std::array<std::int32_t, 4> offsets{0, 3, 3, 8};
@@ -266,7 +266,7 @@ TEST_P(bridge_messages, can_be_made_of_batches_whose_children_are_on_the_device)
   EXPECT_TRUE(on_cpu(read(coded, sent(one(arrow::MakeArray(codes)))))->Equals(*coded));
 }
 
-/// Nothing else checks whether the buffers of a body in device memory are long enough.
+/// libarrow does not check whether the buffers of a body in device memory are long enough.
 TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
   const auto refused = [&](const batch_ptr& original, const std::vector<std::int64_t>& from,
                            const std::vector<std::int64_t>& to) {
@@ -281,11 +281,11 @@ TEST_P(bridge_messages, whose_buffers_or_children_are_too_short_are_refused) {
   };
   using namespace arrow;
   const array_ptr nine = array(Int64Builder(), 1, nullptr, 3, 4, 5, 6, 7, 8, 9);
-  refused(one(nine), {0, 2, 8, 72}, {0, 1, 8, 72}); // a validity of nine rows takes two bytes
+  refused(one(nine), {0, 2, 8, 72}, {0, 1, 8, 72}); // the validity of nine rows needs two bytes
   Int8Builder many;
   check(many.AppendNulls(72));
-  refused(one(take(many.Finish())), {0, 9, 16, 72}, {0, 8, 16, 72}); // and one of 72 rows nine
-  refused(one(array(StringBuilder(), "a", "b", "c")), {0, 0, 0, 16}, {0, 0, 0, 12}); // three offsets of four
+  refused(one(take(many.Finish())), {0, 9, 16, 72}, {0, 8, 16, 72}); // that of 72 rows needs nine
+  refused(one(array(StringBuilder(), "a", "b", "c")), {0, 0, 0, 16}, {0, 0, 0, 12}); // three of four offsets
   const array_ptr tags = array(Int8Builder(), 0, 1, 0, 1, 0);
   const array_ptr five = array(Int64Builder(), 1, 2, 3, 4, 5);
   refused(one(take(SparseUnionArray::Make(*tags, {five, five}))), {5, 0, 5, 0, 5, 0}, {5, 0, 5, 0, 4, 0});
@@ -330,7 +330,7 @@ TEST_P(bridge_messages, with_values_out_of_range_are_refused) {
     std::string changed = whole;
     std::memcpy(changed.data() + at + static_cast<std::size_t>(which) * 4, &value, 4);
     if (ctx()->on_host() && which != 3 && which != 0) {
-      continue; // libarrow's own check of the structure applies there
+      continue; // libarrow checks the structure of these types itself
     }
     EXPECT_EQ(refusal(original, changed).code(), errc::format) << which << ": " << value;
   }

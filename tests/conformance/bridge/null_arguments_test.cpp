@@ -1,4 +1,4 @@
-// A null context, buffer, batch or table is refused by every function of the bridge.
+// Every function of the bridge refuses a null context, buffer, batch or table.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/buffer_io.hpp"
 #include "saeta/bridge/message.hpp"

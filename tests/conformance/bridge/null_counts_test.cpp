@@ -14,7 +14,7 @@ class null_counts : public bridge_test {
 protected:
   using data_ptr = std::shared_ptr<arrow::ArrayData>;
 
-  /// A copy on the device in which no null count is known, at any depth.
+  /// Copies an array to the device and sets all null counts, at any depth, to unknown.
   [[nodiscard]] data_ptr uncounted(const array_ptr& of) const {
     const data_ptr made = take(of->CopyTo(manager()))->data()->Copy();
     forget(*made);

@@ -1,4 +1,4 @@
-// Our import of libarrow's tables beside that of its C stream: the same columns to the last buffer.
+// Imports of arrow::Table, compared with imports of the same table's C stream: all buffers must be equal.
 #include "conformance/bridge/bridge_test.hpp"
 #include "saeta/bridge/table_import.hpp"
 #include "saeta/compute/equals.hpp"
@@ -89,12 +89,12 @@ protected:
   static table_ptr table_of(const std::vector<batch_ptr>& batches) {
     return take(arrow::Table::FromRecordBatches(batches));
   }
-  /// Types with parameters, an extension, metadata and a field that allows no nulls.
+  /// Returns a batch of types with parameters, an extension type, metadata and a field that is not nullable.
   static batch_ptr described_types() {
     using namespace arrow;
     const array_ptr ints = array(Int64Builder(), 1, nullptr, 3, 4, 5);
     const array_ptr plain = array(Int64Builder(), 1, 2, 3, 4, 5);
-    const auto stamps = [&](const std::string& zone) { // each with a type object of its own
+    const auto stamps = [&](const std::string& zone) { // each with its own type object
       return take(ints->View(timestamp(TimeUnit::MICRO, zone)));
     };
     const auto noted = key_value_metadata({"key", "other"}, {"value", ""});
@@ -214,7 +214,7 @@ TEST_P(table_imports, refuse_device_memory) {
   const bool on_host = ctx()->on_host();
   EXPECT_EQ(saeta::on_cpu(*elsewhere), on_host);
   EXPECT_EQ(saeta::on_cpu(*table_of({rows, elsewhere})), on_host);
-  // One of many columns, and then one of many children.
+  // Device memory in one of many columns, and in one of many children.
   for (const char* const name : {"ints", "structs", "dictionary"}) {
     const int at = rows->schema()->GetFieldIndex(name);
     const table_ptr mixed = take(table_of({rows})->SetColumn(

@@ -1,4 +1,4 @@
-// Booleans of one bit and of one byte.
+// Conversion between booleans of one bit and of one byte.
 
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/column/bits.hpp"
@@ -16,7 +16,7 @@ using support::shared_array;
 
 class column_bits : public arrow_test {
 protected:
-  /// The rows as 0, 1 or -1 for null, from a boolean column in host memory.
+  /// Returns the rows of a boolean column in host memory as 0, 1, or -1 for null.
   [[nodiscard]] static std::vector<int> rows_of(const column& source) {
     owned_array given;
     export_column(source, *given.out());

@@ -19,7 +19,7 @@ using support::shared_array;
 
 class tables : public arrow_test {
 protected:
-  /// Two columns with the same name, batches of 5, 0 and 70 rows.
+  /// Makes a table with two columns of the same name, in batches of 5, 0 and 70 rows.
   void SetUp() override {
     arrow_test::SetUp();
     fields_ = {{{"a", data_type(type_id::int64), true, {}}, {"a", data_type(type_id::string), true, {}}},

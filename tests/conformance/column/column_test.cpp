@@ -1,4 +1,4 @@
-// Columns: what `make` accepts, slices, null counts and sizes.
+// Columns: validation in `make`, slices, null counts and sizes.
 
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/column/column.hpp"
@@ -20,7 +20,7 @@ using support::shared_array;
 
 class columns : public arrow_test {
 protected:
-  /// Ten rows of int32 from row 6, some null.
+  /// Returns valid parts of a column: ten rows of int32 from offset 6, some of them null.
   [[nodiscard]] column::parts good_parts() const {
     return {data_type(type_id::int32), 10, 6, column::unknown_nulls, {make(2), make(64)}, nullptr};
   }

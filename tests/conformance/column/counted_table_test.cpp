@@ -1,4 +1,4 @@
-// Tables whose row count is on the device.
+// Tables whose row count is in device memory.
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/counted_table.hpp"
@@ -22,7 +22,7 @@ protected:
     const host_values given = values_of("x", std::span<const T>(values));
     return table_of_values(ctx(), {&given, 1}).batches()[0].columns[0];
   }
-  /// Room for eight rows.
+  /// Returns a table with a capacity of eight rows.
   [[nodiscard]] table room() const {
     const std::vector<std::int32_t> values{1, 2, 3, 4, 5, 6, 7, 8};
     const host_values given = values_of("x", std::span<const std::int32_t>(values));
@@ -56,7 +56,7 @@ protected:
 TEST_P(counted_tables, read_their_count_once) {
   const counted_table made = counted(std::uint32_t{5});
   const counted_table copy =
-      made; // NOLINT(performance-unnecessary-copy-initialization): copies share what was read
+      made; // NOLINT(performance-unnecessary-copy-initialization): copies share the count
   ctx()->copies().reset_counters();
   EXPECT_FALSE(made.known_rows());
   EXPECT_EQ(made.capacity().rows(), 8);
@@ -105,7 +105,7 @@ TEST_P(counted_tables, use_the_last_write_to_the_count) {
   const std::unique_ptr<gate> held = close_gate(other.ref().native_handle());
   {
     use_token token(other.ref(), {writes(target)});
-    // One byte of the number: 4, little-endian.
+    // Changes the count to 4 by its lowest byte.
     ctx()->copies().fill(token.mutable_data<std::uint8_t>(target), 4, 1, other.ref());
   }
   open_while_the_host_waits(held, [&] { EXPECT_EQ(made.rows(), 4); });

@@ -1,4 +1,4 @@
-// Columns in pieces, joined: every type, every kind of piece, and what can't be joined.
+// Joining columns that consist of several pieces: every type, every kind of piece, and refusals.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/device/join.hpp"
@@ -24,10 +24,10 @@ using support::shared_array;
 
 class combine : public pieces_test {
 protected:
-  /// Expects the rows of all parts, in order, in the columns.
+  /// Expects that the columns have the rows of all parts, in order.
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
     std::size_t piece = 0;
-    std::int64_t row = 0; // in the piece
+    std::int64_t row = 0; // row within the current column
     owned_array out;
     const auto next = [&] {
       out = owned_array();
@@ -78,7 +78,7 @@ TEST_P(combine, joins_pieces_of_every_type) {
   }
 }
 
-/// Numbers without nulls.
+/// Makes an array of integers without nulls.
 shared_array numbers(const std::vector<std::int32_t>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   support::plain_array made;
@@ -88,7 +88,7 @@ shared_array numbers(const std::vector<std::int32_t>& values) {
   return std::make_shared<const support::plain_array>(std::move(made));
 }
 
-/// A list of all rows of its child.
+/// Makes a list array of one row with all rows of its child.
 shared_array list_of(const shared_array& child) {
   support::plain_array made;
   made.type = data_type::nested("+l", {{"item", child->type, true, {}}});
@@ -98,7 +98,7 @@ shared_array list_of(const shared_array& child) {
   return std::make_shared<const support::plain_array>(std::move(made));
 }
 
-/// Pieces without rows take no part in a join, so it is the child of two lists that has one row.
+/// The joined child has a single row, because pieces without rows are skipped.
 TEST_P(combine, joins_lists_whose_child_has_a_single_row) {
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::absent, nulls::none, nulls::all}) {
@@ -125,13 +125,13 @@ TEST_P(combine, writes_nothing_past_its_buffers) {
   };
   for (const data_type& type : carried_types()) {
     for (const std::int64_t rows :
-         {15, 16, 31, 32, 63, 64, 65}) { // for some of them, the last buffer has no padding
+         {15, 16, 31, 32, 63, 64, 65}) { // with some of these sizes the last buffer has no padding
       const std::vector<column> pieces{here(random_array(type, {rows / 2, 3, nulls::absent, true}, 1)),
                                        here(random_array(type, {rows - rows / 2, 0, nulls::some, true}, 2))};
       ASSERT_EQ(combine_chunks(pieces).size(), 1U) << type.name();
     }
   }
-  for (const char* const type : {"u", "U", "z"}) { // without a letter their offsets are the last
+  for (const char* const type : {"u", "U", "z"}) { // with empty strings the offsets are the last buffer
     for (std::int64_t rows = 2; rows <= 32; ++rows) {
       support::plain_array empty;
       empty.type = data_type::parse(type);
@@ -226,7 +226,7 @@ TEST_P(combine, starts_a_new_column_if_8_bit_indices_can_not_represent_the_value
   const shared_array first = values(1);
   const shared_array other = values(2);
   std::vector<part> parts;
-  for (const shared_array& dictionary : {first, values(1), other}) { // the second has the values of the first
+  for (const shared_array& dictionary : {first, values(1), other}) { // the second is a prefix of the first
     parts.push_back({support::random_indices(type, {40, 0, nulls::some, true}, dictionary, 7), 0, 40});
   }
   const std::vector<column> joined = combine_chunks(imported(parts));
@@ -292,7 +292,8 @@ TEST_P(combine, joins_slices_of_one_list_view_with_one_copy_of_its_child) {
   expect_rows(joined, parts);
 }
 
-/// The child has more rows than half of what 32-bit offsets count, and no memory: nulls have none.
+/// The child has more than half of the rows that 32-bit offsets can count. It is of type null and needs no
+/// memory.
 TEST_P(combine, counts_the_shared_child_of_list_view_slices_once) {
   constexpr std::int64_t child_rows = std::int64_t{3} << 29;
   const column child = column::make(ctx(), {data_type(type_id::null), child_rows, 0, child_rows, {}});
@@ -331,7 +332,7 @@ TEST_P(combine, transfers_only_the_steps_of_its_kernel) {
   EXPECT_EQ(now.scalars.transfers - before.scalars.transfers, told);
   EXPECT_EQ(now.scalars.calls - before.scalars.calls, told);
   EXPECT_EQ(now.scalars.bytes - before.scalars.bytes,
-            told * 3 * sizeof(join_step)); // two pieces and the padding
+            told * 3 * sizeof(join_step)); // the steps of two pieces and the padding
 }
 
 TEST_P(combine, waits_for_the_writers_of_the_pieces) {
@@ -342,7 +343,7 @@ TEST_P(combine, waits_for_the_writers_of_the_pieces) {
   const column piece = column::make(ctx(), {data_type(type_id::uint8), 1 << 16, 0, 0, {{}, late}});
   const std::vector<column> joined =
       combine_chunks(std::vector<column>{piece.slice(3, 1000), piece.slice(0, 9)});
-  fill(late, 9, side.ref()); // waits for the join
+  fill(late, 9, side.ref()); // ordered after the join
   const auto content = read(joined[0].values());
   EXPECT_TRUE(std::all_of(content.begin(), content.begin() + 1009, [](std::uint8_t b) { return b == 7; }));
 }

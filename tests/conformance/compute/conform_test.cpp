@@ -1,4 +1,5 @@
-// Rows of type null, and of types with other names inside, as rows of the type that they have with others.
+// Conversion of columns to the common type of several columns: from type null, and from types with other
+// field names.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/compute/conform.hpp"
 #include "saeta/compute/equals.hpp"

@@ -1,4 +1,4 @@
-// Columns and tables compared on their device: every type in different layouts, and what must not count.
+// Comparison of columns and tables on their device: every type in different layouts.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/equals.hpp"
@@ -30,8 +30,8 @@ bool holds_floats(const data_type& type) {
          std::ranges::any_of(type.children(), [](const field& child) { return holds_floats(child.type); });
 }
 
-/// Makes dictionaries without null entries. A row that points to a null entry would be as null as a row
-/// without an index, which the model does not know.
+/// Makes dictionary arrays without null entries. A row with an index of a null entry equals a row with a null
+/// index, which the model of this test does not support.
 shared_array without_null_entries(const data_type& type, const support::array_shape& shape,
                                   std::uint64_t seed) {
   if (type.value_type() == nullptr) {
@@ -43,7 +43,7 @@ shared_array without_null_entries(const data_type& type, const support::array_sh
 
 class equal_data : public arrow_test {
 protected:
-  /// A column of values of one fixed width without nulls, or with those whose bit of `valid` is 0.
+  /// Makes a column of fixed-width values. Rows whose bit of `valid` is 0 are null.
   template <class T>
   [[nodiscard]] column fixed(const data_type& type, std::vector<T> values, unsigned valid = ~0u) const {
     support::plain_array made{.type = type, .length = static_cast<std::int64_t>(values.size())};
@@ -56,7 +56,7 @@ protected:
     made.buffers[1].assign(bytes.begin(), bytes.end());
     return imported(std::make_shared<const support::plain_array>(std::move(made)));
   }
-  /// A list of 32-bit integers; `offsets` is one longer than the lists.
+  /// Makes a column of lists of 32-bit integers from offsets and values.
   [[nodiscard]] column lists(const std::vector<std::int32_t>& offsets,
                              const std::vector<std::int32_t>& values, unsigned valid = ~0u) const {
     const auto ints = [&](const std::vector<std::int32_t>& from) {
@@ -77,7 +77,7 @@ protected:
     made.children = {std::make_shared<const support::plain_array>(std::move(child))};
     return imported(std::make_shared<const support::plain_array>(std::move(made)));
   }
-  /// The rows of a column in other memory and with another layout, from chunks with other borders.
+  /// Copies a column to other memory with another layout, by joining slices of it.
   [[nodiscard]] static column laid_out_anew(const column& source) {
     std::vector<column> pieces;
     for (std::int64_t row = 0; row < source.length();) {
@@ -103,7 +103,7 @@ TEST_P(equal_data, is_found_in_every_type_with_any_layout) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", nulls " << static_cast<int>(pattern));
       const column one = imported(random_array(type, {41, 3, pattern, pattern != nulls::some}, 5));
       const column other = laid_out_anew(one);
-      // A NaN is never equal to itself.
+      // False for columns with a NaN, which is not equal to itself.
       const bool reflexive = equals(one, one);
       EXPECT_TRUE(reflexive || holds_floats(type));
       EXPECT_EQ(equals(one, other), reflexive);
@@ -163,7 +163,7 @@ TEST_P(equal_data, of_a_table_of_every_type_is_found) {
 TEST_P(equal_data, of_pieces_that_share_memory_compares_their_rows) {
   const column whole = fixed<std::int32_t>(data_type(type_id::int32), {1, 2, 3});
   const std::vector<column> twice{whole, whole};
-  const std::vector<column> shifted{whole.slice(0, 1), whole, whole.slice(1, 2)}; // 1 1 2 3 2 3
+  const std::vector<column> shifted{whole.slice(0, 1), whole, whole.slice(1, 2)}; // values 1 1 2 3 2 3
   EXPECT_TRUE(equals(twice, twice));
   EXPECT_FALSE(equals(twice, shifted));
   EXPECT_FALSE(equals(shifted, twice));
@@ -237,7 +237,7 @@ TEST_P(equal_data, compares_nulls_with_unknown_null_counts) {
   const data_type type(type_id::int32);
   const column some = fixed<std::int32_t>(type, {1, 2, 3}, 5).slice(0, 2);
   const buffer values = fixed<std::int32_t>(type, {1, 2}).values();
-  const column none = column::make(ctx(), {type, 2, 0, 0, {{}, values}, {}}); // without a bitmap
+  const column none = column::make(ctx(), {type, 2, 0, 0, {{}, values}, {}}); // without a validity bitmap
   EXPECT_FALSE(equals(some, none));
   EXPECT_FALSE(equals(none, some));
   const column lists_with_nulls = lists({0, 1, 2}, {1, 2}, 1);
@@ -352,7 +352,7 @@ TEST_P(equal_data, waits_for_the_writers_of_both_sides) {
   fill(late, 3, ctx()->work_stream());
   fill(late, 7, side.ref());
   EXPECT_TRUE(equals(bytes_of(late), bytes_of(early)));
-  fill(late, 9, side.ref()); // waits for the comparison
+  fill(late, 9, side.ref()); // ordered after the comparison
   EXPECT_FALSE(equals(bytes_of(early), bytes_of(late)));
 }
 
@@ -378,7 +378,7 @@ TEST_P(equal_data, between_different_contexts_is_refused) {
 
 TEST_P(equal_data, refuses_unvalidated_offsets_out_of_range) {
   const buffer offsets = make(3 * sizeof(std::int32_t));
-  fill(offsets, 0x7f, ctx()->work_stream()); // far out of range, and all equal
+  fill(offsets, 0x7f, ctx()->work_stream()); // 0x7f7f7f7f, out of range, but equal on both sides
   const buffer more = make(3 * sizeof(std::int32_t));
   fill(more, 0xff, ctx()->work_stream()); // -1 each
   const auto strings_of = [&](const buffer& where) {

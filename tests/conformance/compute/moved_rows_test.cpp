@@ -1,4 +1,4 @@
-// Rows whose numbers are converted, whose nulls are filled or dropped, or that go to another device.
+// Casts, filling and dropping of nulls, and copies between contexts.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/column/bits.hpp"
@@ -49,7 +49,7 @@ protected:
                 made.size() * sizeof(Number));
     return made;
   }
-  /// Decimals of these numbers without their points.
+  /// Makes a column of decimals from their unscaled values.
   [[nodiscard]] column decimals(const data_type& type, const std::vector<std::int64_t>& values) const {
     plain_array made;
     made.type = type;
@@ -63,12 +63,12 @@ protected:
     return imported(std::make_shared<const plain_array>(std::move(made)));
   }
 
-  /// Four rows, and which of them are null.
+  /// A column of four rows, and which of them are null by the values that they refer to.
   struct nulls_behind {
     column source;
     std::vector<bool> null;
   };
-  /// 1, null and 3.
+  /// Makes a column with the rows 1, null and 3.
   [[nodiscard]] column three() const {
     plain_array made;
     made.type = data_type(type_id::int64);
@@ -95,7 +95,7 @@ protected:
     made.children = {numbers<std::int32_t>(type_id::int32, {2, 4, 9}), three()};
     return column::make(ctx(), std::move(made));
   }
-  /// Child 7 has a null in row 1, child 3 has none.
+  /// Makes a union. The child of type id 7 has a null in row 1, that of type id 3 has none.
   [[nodiscard]] column of_union(bool dense) const {
     const field numbers_of{"n", data_type(type_id::int64), true, {}};
     const field bytes_of{"b", data_type(type_id::int8), true, {}};
@@ -120,18 +120,18 @@ protected:
         .front();
   }
 
-  /// Whether a row is neither null nor the code of a null.
+  /// Returns whether a row is neither null nor an index of a null dictionary value.
   static bool has_value(const plain_array& of, std::int64_t row) {
     if (of.dictionary == nullptr || !of.valid(row)) {
       return of.valid(row);
     }
     const auto width = static_cast<std::size_t>(of.type.byte_width());
-    std::int64_t code = 0; // of valid rows, none is negative
+    std::int64_t code = 0; // valid indices are not negative
     std::memcpy(&code, of.buffers[1].data() + static_cast<std::size_t>(of.offset + row) * width, width);
     return has_value(*of.dictionary, code);
   }
 
-  /// The error of a cast; nullopt if the cast works.
+  /// Returns the error of a cast, or nullopt if it succeeds.
   static std::optional<errc> refusal(const column& of, type_id to, cast_rule rule,
                                      std::string* message = nullptr) {
     return unit::code_raised_by([&] { static_cast<void>(cast(of, data_type(to), rule)); }, message);
@@ -366,7 +366,7 @@ TEST_P(moved_rows, casts_decimals_of_every_width_to_every_number) {
 }
 
 TEST_P(moved_rows, rounds_decimals_once) {
-  // 16777217.000000001 lies above the middle of two floats, which its nearest double is.
+  // 16777217.000000001 is above the midpoint of two floats. Its nearest double is exactly the midpoint.
   const column close = decimals(data_type::parse("d:38,9"), {16'777'217'000'000'001});
   EXPECT_EQ(values_of<float>(cast(close, data_type(type_id::float32), cast_rule::round)),
             (std::vector<float>{16'777'218.0F}));
@@ -374,7 +374,7 @@ TEST_P(moved_rows, rounds_decimals_once) {
   EXPECT_EQ(values_of<double>(cast(tenth, data_type(type_id::float64), cast_rule::round)),
             (std::vector<double>{0.1, -0.3}));
   EXPECT_EQ(refusal(tenth, type_id::float64, cast_rule::exact), errc::out_of_range);
-  // More digits than a double has, and a power of ten that no double is.
+  // More digits than a double has, and a power of ten that is not representable as a double.
   const column small = decimals(data_type::parse("d:38,30"), {1'234'567'890'123'456'789});
   EXPECT_EQ(values_of<double>(cast(small, data_type(type_id::float64), cast_rule::round)),
             (std::vector<double>{1.234567890123456789e-12}));

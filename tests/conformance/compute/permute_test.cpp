@@ -1,4 +1,4 @@
-// Rows, and numbers of rows, in the order of a key, equal on every backend.
+// Pseudo-random permutations of row numbers and rows by a key, equal on every backend.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/compute/permute.hpp"
 #include "unit/base/raises.hpp"
@@ -27,7 +27,7 @@ protected:
   [[nodiscard]] std::vector<std::uint32_t> permuted(std::int64_t count, std::uint64_t key) const {
     return rows_of<std::uint32_t>(permute_rows(ctx(), count, key, {.count = count}));
   }
-  /// The row numbers from 0 on as a table of so many batches.
+  /// Makes a table of the column in several batches.
   [[nodiscard]] table table_of(const column& numbers, std::int64_t batches) const {
     schema fields;
     fields.fields.push_back({"n", numbers.type(), false, {}});
@@ -76,7 +76,7 @@ TEST_P(permuted_rows, of_groups_equal_the_rows_at_their_positions) {
 }
 
 TEST_P(permuted_rows, of_a_table_are_taken_in_the_permuted_order) {
-  const column numbers = permute_rows(ctx(), 100, 9, {.count = 100}); // any values
+  const column numbers = permute_rows(ctx(), 100, 9, {.count = 100}); // any values will do
   const std::vector<std::uint32_t> values = rows_of<std::uint32_t>(numbers);
   for (const std::int64_t batches : {1, 4}) {
     for (const number_groups& wanted : {number_groups{.count = 100}, number_groups{.first = 7, .count = 0},

@@ -1,4 +1,4 @@
-// Rows that are taken and filtered: every type, in pieces, against the rows of the sources.
+// Take and filter of columns in pieces, for every type, compared with the rows of the sources.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/column/same_values.hpp"
@@ -26,7 +26,7 @@ using support::plain_array;
 using support::random_array;
 using support::shared_array;
 
-/// A row of the parts, or a null row.
+/// Row numbers over all parts; no_number is a null row.
 using row_numbers = std::vector<std::int64_t>;
 constexpr std::int64_t no_number = -1;
 
@@ -50,7 +50,7 @@ protected:
     }
     return made;
   }
-  /// Numbers as indices, with nulls where there is no number.
+  /// Makes a column of indices; no_number becomes null.
   [[nodiscard]] column indices(const row_numbers& rows) const {
     std::vector<bool> valid;
     for (const std::int64_t row : rows) {
@@ -83,13 +83,13 @@ protected:
 
   static bool is_null_row(const ArrowArray& seen, const data_type& type, std::int64_t row) {
     if (!type.has_validity()) {
-      return true; // a child says so, or every row is null
+      return true; // a child is nullable, or every row is null
     }
     const auto* const bits = static_cast<const std::uint8_t*>(seen.buffers[0]);
     const std::int64_t at = seen.offset + row;
     return bits != nullptr && (bits[at / 8] >> (at % 8) & 1) == 0;
   }
-  /// The rows of the parts in this order.
+  /// Expects that the columns have these rows of the parts, in order.
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts,
                           const row_numbers& rows) {
     std::size_t at = 0;
@@ -285,7 +285,7 @@ TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_bits_or_bytes) {
     expect_rows(kept(pieces, {bytes}), parts, rows);
     const column packed = pack_bool(bytes);
     expect_rows(kept(pieces, {packed}), parts, rows);
-    // chunks with other borders, which lie inside of bytes
+    // the mask in other pieces, split inside of bytes
     expect_rows(kept(pieces, {packed.slice(0, 13), packed.slice(13, 0), packed.slice(13, 100),
                               bytes.slice(113, bytes.length() - 113)}),
                 parts, rows);
@@ -305,7 +305,7 @@ TEST_P(taken_rows, keeps_all_rows_and_none) {
   expect_rows(kept(pieces, {mask(0)}), parts, {});
 }
 
-/// A block adds the sums of 1024 tiles of 1024 rows at once.
+/// More than 1024 tiles of 1024 rows, which is as many as one block sums up.
 TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_many_tiles) {
   constexpr std::size_t count = 1024 * 1024 + 5000;
   std::vector<std::int8_t> values(count);
@@ -348,7 +348,7 @@ TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
   for (std::size_t i = 0; i < source.column_count(); ++i) {
     SCOPED_TRACE(source.fields().fields[i].name);
     if (!carried_types()[i].children().empty()) {
-      continue; // `cells` does not show nested values
+      continue; // `cells` does not support nested values
     }
     const std::vector<support::cell> expected = support::cells(source, i);
     const std::vector<support::cell> seen = support::cells(made, i);
@@ -358,7 +358,7 @@ TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
   }
 }
 
-/// Strings that are empty, longer than a vector, or longer than a tile, at any alignment.
+/// Strings that are empty, longer than a vector load, or longer than a tile, at any alignment.
 TEST_P(taken_rows, takes_long_and_empty_strings) {
   std::vector<std::string> texts;
   for (const unsigned length : {0U, 0U, 1U, 15U, 0U, 16U, 17U, 33U, 100U, 0U, 1000U, 20'000U, 0U}) {
@@ -370,7 +370,7 @@ TEST_P(taken_rows, takes_long_and_empty_strings) {
   const std::vector<part> parts{{whole, 1, 11}, {whole, 0, 13}};
   const row_numbers rows = random_rows(300, 24);
   expect_rows(taken(imported(parts), indices(rows)), parts, rows);
-  row_numbers empty(5000, 0); // row 1, which is empty
+  row_numbers empty(5000, 0); // all of them row 1, an empty string
   empty.push_back(10);
   empty.insert(empty.end(), 5000, 3);
   expect_rows(taken(imported(parts), indices(empty)), parts, empty);
@@ -399,7 +399,7 @@ TEST_P(taken_rows, takes_many_columns_and_rows_in_groups) {
   }
 }
 
-/// The numbers 0 to 49 in each column.
+/// Makes a table with the numbers 0 to 49 in each column.
 table taken_rows::numbered(std::size_t columns) const {
   std::vector<std::int32_t> values(50);
   std::iota(values.begin(), values.end(), 0);
@@ -547,7 +547,7 @@ TEST_P(taken_rows, refuses_unaligned_offsets_and_indices_on_devices) {
   EXPECT_EQ(refused(strings_at(0), numbers_at(4)), errc::invalid_argument);
 }
 
-/// The kernels read what the writer wrote, although the writer is held back.
+/// The kernels must wait for a writer that is blocked by a gate.
 TEST_P(taken_rows, waits_for_the_writer_of_the_source) {
   const buffer values = make(4 * sizeof(std::int32_t));
   fill(values, 1, ctx()->work_stream());

@@ -1,5 +1,5 @@
-// What the CUDA backend leaves alone for other users of CUDA in the process: the current contexts of their
-// threads, and their graph captures.
+// The CUDA backend does not disturb other users of CUDA in the process: it changes neither the current
+// context of their threads nor their graph captures.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/cuda_driver.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-/// Names and numbers as in cuda.h.
+/// Declarations of the driver API, as in cuda.h.
 namespace driver {
 
 constexpr int success = 0;
@@ -113,7 +113,7 @@ TEST_F(cuda_context, a_context_wide_event_is_refused_during_a_capture_and_record
   EXPECT_EQ(device().record_context(handle), fence_outcome::refused);
 
   void* graph = nullptr;
-  if (driver::end_capture(capturing, &graph) == driver::success) { // the refusal may have ended the capture
+  if (driver::end_capture(capturing, &graph) == driver::success) { // may have been invalidated
     EXPECT_EQ(driver::destroy_graph(graph), driver::success);
   }
   EXPECT_EQ(device().record_context(handle), fence_outcome::recorded);

@@ -1,4 +1,4 @@
-// Memory in the device contract (saeta/device/backend.hpp): direct, stream-ordered and page-locked.
+// Allocation by backends (saeta/device/backend.hpp): direct, stream-ordered and page-locked.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -29,7 +29,7 @@ protected:
     device().synchronize_stream(stream);
     return content;
   }
-  /// A size of which `rounds` do not fit on a GPU.
+  /// `rounds` allocations of this size exceed a GPU.
   static constexpr int rounds = 20;
   std::size_t large() const {
     return device().device().kind == device_kind::cuda ? device().properties().free_bytes.value_or(0) / 16
@@ -106,7 +106,7 @@ TEST_P(device_allocation, freed_stream_ordered_memory_can_be_allocated_again) {
   }
   device().synchronize_stream(handle());
   device().trim_pool(0);
-  void* const pointer = device().allocate(size, 0); // the pool keeps no memory
+  void* const pointer = device().allocate(size, 0); // fails if the pool keeps the memory
   EXPECT_TRUE(device().deallocate(pointer, size, 0));
 }
 
@@ -156,7 +156,7 @@ TEST_P(device_allocation, a_stream_ordered_free_waits_for_earlier_work) {
   device().fill(first, 1, size, handle());
   device().copy(copied.data(), first, size, copy_kind::device_to_device, handle());
   EXPECT_TRUE(device().deallocate_async(first, size, handle()));
-  void* const second = device().allocate_async(size, handle()); // as a rule at the same address
+  void* const second = device().allocate_async(size, handle()); // usually at the same address
   device().fill(second, 2, size, handle());
   EXPECT_TRUE(device().deallocate_async(second, size, handle()));
 

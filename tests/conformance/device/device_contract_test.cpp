@@ -1,4 +1,4 @@
-// The device contract (saeta/device/backend.hpp): streams, events, order between streams, copies and fills.
+// The contract of backends (saeta/device/backend.hpp): streams, events, ordering, copies and fills.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -21,7 +21,7 @@ protected:
   [[nodiscard]] stream_ref work() const { return work_.ref(); }
   [[nodiscard]] stream_handle handle() const { return work_.ref().native_handle(); }
 
-  /// 0, 1, 2, ... as bytes: a shift or a gap shows.
+  /// Returns the bytes 0, 1, 2, ..., in which shifts and gaps can be detected.
   static bytes counting(std::size_t count, std::uint8_t first = 0) {
     bytes content(count);
     std::iota(content.begin(), content.end(), first);
@@ -48,7 +48,7 @@ TEST_P(device_contract, stream_ids_are_unique_and_never_reused) {
                                device().stream_id(handle())};
   ASSERT_EQ(seen.size(), 3u);
   for (int round = 0; round < 8; ++round) {
-    std::vector<stream> alive; // their handles are free for the next round
+    std::vector<stream> alive; // destroyed after each round, so that handles may be reused
     for (int i = 0; i < 16; ++i) {
       alive.emplace_back(shared_device());
       const std::uint64_t id = alive.back().ref().id();
@@ -135,7 +135,7 @@ TEST_P(device_contract, a_word_is_written_when_the_work_before_it_has_finished) 
     EXPECT_EQ(std::atomic_ref(word).load(), 0U);
     held->open();
   }
-  while (std::atomic_ref(word).load(std::memory_order_acquire) != 77) { // does not call the driver
+  while (std::atomic_ref(word).load(std::memory_order_acquire) != 77) { // polls without calling the driver
     std::this_thread::yield();
   }
   EXPECT_EQ(std::memcmp(landing.get(), bytes(size, 5).data(), size), 0);
@@ -157,7 +157,7 @@ TEST_P(device_contract, batched_copies_are_stream_ordered) {
     const auto held = close_gate(handle());
     device().fill(target.data(), 9, size, handle());
     std::vector<copy_range> ranges;
-    for (std::size_t i = 0; i < count; ++i) { // of all sizes and alignments, the last place first
+    for (std::size_t i = 0; i < count; ++i) { // all sizes and alignments, in descending order of addresses
       const std::size_t some = 1 + i * 5;
       const std::size_t from = i * 501;
       const std::size_t to = size - 1 - i * 601 - some;
@@ -191,7 +191,7 @@ TEST_P(device_contract, threads_can_wait_for_events_concurrently) {
     threads.emplace_back([&awaited] { awaited.ref().synchronize(); });
   }
   unhindered.ref().record(free.ref());
-  unhindered.ref().synchronize(); // hangs if it waits for the others
+  unhindered.ref().synchronize(); // would hang if it waited for the other threads
   if (held) {
     EXPECT_FALSE(events[0].ref().complete());
     held->open();
@@ -248,7 +248,7 @@ TEST_P(device_contract, a_wait_covers_the_event_as_recorded_at_that_time) {
   const auto held = close_gate(second.ref().native_handle());
   recorded.ref().record(second.ref());
 
-  device().synchronize_stream(handle()); // hangs if the wait moved on to the later record
+  device().synchronize_stream(handle()); // would hang if the wait were for the later record
   if (!held) {
     GTEST_SKIP() << nothing_pends;
   }
@@ -315,7 +315,7 @@ TEST_P(device_contract, a_context_wide_event_does_not_cover_later_work) {
   ASSERT_EQ(device().record_context(everything.ref().native_handle()), fence_outcome::recorded);
   const auto held = close_gate(handle());
 
-  everything.ref().synchronize(); // hangs if it waits for the gate
+  everything.ref().synchronize(); // would hang if it waited for the gate
   EXPECT_TRUE(everything.ref().complete());
 }
 

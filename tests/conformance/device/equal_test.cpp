@@ -1,5 +1,5 @@
-// The kernels that compare: contiguous values at every alignment, with a difference at every kind of place;
-// rows through steps; and lists that are expanded.
+// The comparison kernels: contiguous values at every alignment with a difference at various positions, rows
+// through indices and offsets, and expanded lists.
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -15,7 +15,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Lengths around those of a vector, a thread, a block and a tile, for rows of every width.
+/// Row numbers around the limits of a vector load, a thread, a block and a tile, for values of every width.
 const std::vector<std::int64_t> different_places{0,      1,      7,      15,     16,      17,     255,
                                                  256,    1023,   1024,   2047,   2048,    16'383, 16'384,
                                                  32'767, 32'768, 32'769, 65'535, 131'071, 140'000};
@@ -39,7 +39,7 @@ protected:
   T* there(const std::vector<T>& values) {
     return memory_.emplace_back(work(), raw(values)).template as<T>();
   }
-  /// The same bytes at `skew` bytes past an aligned address.
+  /// Copies the bytes to an address `skew` bytes after an aligned one.
   const std::uint8_t* there_at(const std::vector<std::uint8_t>& values, std::size_t skew) {
     std::vector<std::uint8_t> moved(skew);
     moved.insert(moved.end(), values.begin(), values.end());
@@ -62,7 +62,8 @@ protected:
   }
   bool same(const equal_task& task) { return compare({task})[0].scattered == 0; }
 
-  /// Changes `right` at each place in turn and compares; then the same where the row is null on both sides.
+  /// Changes the right side at each position in turn and expects that the kernel finds it, unless the row is
+  /// null on both sides.
   void expect_found(equal_task task, std::vector<std::uint8_t> values, std::size_t left_skew,
                     std::size_t right_skew) {
     const auto row_bytes = static_cast<std::size_t>(task.units * task.width);
@@ -125,7 +126,7 @@ TEST_P(equal_kernels, find_values_of_every_width_that_differ) {
     task.units = units;
     task.count = 40'000;
 
-    task.left.first = 1; // both sides have the same numbers, one side from a later row on
+    task.left.first = 1; // the left side begins one row later
     task.right.first = 1;
     expect_found(task, pattern(static_cast<std::size_t>((task.count + 1) * width * units)), 0, 0);
   }
@@ -223,7 +224,7 @@ TEST_P(equal_kernels, follow_indices) {
   }
   for (const std::int64_t place : different_places) {
     std::vector<std::uint16_t> changed = right_indices;
-    changed[static_cast<std::size_t>(place)] = 300; // out of range, which counts as a null
+    changed[static_cast<std::size_t>(place)] = 300; // out of range counts as null
     equal_step step{
         .kind = equal_step_kind::indices, .width = 2, .values = there(left_indices), .count = 300};
     std::vector<equal_step> steps{step, step, step};
@@ -243,7 +244,7 @@ TEST_P(equal_kernels, follow_indices) {
   }
 }
 
-/// Lists of i % 4 values each; the child of the right side begins with 10 values that no list refers to.
+/// List i has i % 4 values. The child of the right side begins with 10 values that no list refers to.
 TEST_P(equal_kernels, locate_values_of_lists_and_expand_scattered_ones) {
   constexpr std::int64_t count = 5000;
   std::vector<std::int64_t> left{0};
@@ -298,7 +299,7 @@ TEST_P(equal_kernels, locate_values_of_lists_and_expand_scattered_ones) {
   }
   EXPECT_EQ(seen[count], total);
 
-  // The values of those lists, compared one by one.
+  // Compares the values of these lists one by one.
   std::vector<std::int32_t> values(static_cast<std::size_t>(left.back()));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<std::int32_t>(i * 7);

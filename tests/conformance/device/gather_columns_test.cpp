@@ -1,4 +1,4 @@
-// The kernel that gathers columns into a matrix, against a model that works value by value.
+// The kernel that copies columns into a row-major matrix, compared with a model that works value by value.
 
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
@@ -32,7 +32,7 @@ void append(bytes& to, Value value) {
   to.insert(to.end(), first, first + sizeof value);
 }
 
-/// A number from 0 to 7 as the bytes of its kind.
+/// Appends a number from 0 to 7 as a value of the given kind.
 void append_number(bytes& to, number_kind kind, unsigned number) {
   switch (kind) {
   case number_kind::boolean:
@@ -65,7 +65,8 @@ protected:
     std::int64_t rows_a_bit = 1;
   };
 
-  /// Columns whose kinds `kind_of` gives, with nulls in every third and without values in every seventh one.
+  /// Makes columns of the kinds that `kind_of` returns. Every third has nulls, and every seventh has no
+  /// values.
   template <class KindOf>
   void expect_gathered(const matrix& shape, number_kind to, KindOf kind_of) {
     SCOPED_TRACE(::testing::Message() << shape.rows << " rows of " << shape.columns << " columns, "
@@ -74,7 +75,7 @@ protected:
     constexpr unsigned fill = 5;
     std::deque<device_memory> sources;
     std::vector<gathered_column> columns;
-    std::vector<std::vector<unsigned>> expected; // by column
+    std::vector<std::vector<unsigned>> expected; // values of each column
     for (int i = 0; i < shape.columns; ++i) {
       gathered_column column;
       column.kind = kind_of(i);

@@ -1,4 +1,4 @@
-// The kernels that join pieces, against a model that works value by value, at random places and sizes.
+// The join kernels, compared with a model that works value by value, with random offsets and sizes.
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -17,11 +17,11 @@ namespace {
 
 using bytes = std::vector<std::uint8_t>;
 
-constexpr std::int64_t entries = 100; ///< of a table
+constexpr std::int64_t entries = 100; ///< entries of a lookup table
 constexpr std::int64_t type_ids = 128;
 
-/// Pieces for one launch: sources in one memory, targets in another, tables and counters in a third and
-/// fourth. Places are byte offsets into these memories until both sides are known.
+/// The steps of one launch. Sources, targets, lookup tables and counters are in one memory each. Steps have
+/// byte offsets into these memories, which are converted to addresses before the launch.
 class join : public backend_test {
 protected:
   struct piece {
@@ -79,7 +79,7 @@ protected:
   void add_run_ends(std::int64_t count);
   void add_all(std::int64_t count);
 
-  /// Runs all pieces at once and compares.
+  /// Runs all steps in one launch and compares the result with the model.
   void run();
   void model(const piece& of);
   template <class Value, class Change>
@@ -117,7 +117,7 @@ void join::add_zeroes(std::int64_t count) {
   pieces_.push_back(made);
 }
 
-/// Three runs of one bitmap: copied and counted, set, copied.
+/// Adds three steps that write one bitmap: a copy with a null count, a fill with ones, a copy.
 void join::add_bits(std::int64_t count) {
   const std::int64_t head = below(70);
   const std::int64_t set = below(70) + 1;
@@ -165,7 +165,7 @@ void join::add_indices(std::int64_t count) {
   for (std::int64_t i = 0; i < entries; ++i) {
     tables_.push_back(below(120));
   }
-  for (std::int64_t i = 0; i < count; i += 2) { // the others have random values, as under nulls
+  for (std::int64_t i = 0; i < count; i += 2) { // the others stay random, as values under nulls may be
     const auto known = static_cast<Index>(below(entries));
     std::memcpy(source_.data() + made.source + static_cast<std::size_t>(i) * sizeof(Index), &known,
                 sizeof known);
@@ -180,7 +180,7 @@ void join::add_views(std::int64_t count) {
   made.source = add_source(static_cast<std::size_t>(count) * 16, 16);
   made.target = add_target(static_cast<std::size_t>(count) * 16, 16, poison);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto size = static_cast<std::int32_t>(below(26)); // around the 12 bytes that fit into a view
+    const auto size = static_cast<std::int32_t>(below(26)); // around 12, the limit of inline views
     std::memcpy(source_.data() + made.source + static_cast<std::size_t>(i) * 16, &size, sizeof size);
   }
   pieces_.push_back(made);
@@ -232,7 +232,7 @@ void join::model_values(const piece& of, Change change) {
   }
 }
 
-/// Calls `run` with an integer of that width.
+/// Calls `run` with an integer of the given width.
 template <class Run>
 void with_width(std::int32_t width, Run run) {
   if (width == 1) {

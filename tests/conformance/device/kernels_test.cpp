@@ -1,4 +1,4 @@
-// Every kernel against a model that works bit by bit, at random alignments, offsets and lengths.
+// Every kernel, compared with a model that works bit by bit, at random alignments, offsets and lengths.
 
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
@@ -18,8 +18,8 @@ using bytes = std::vector<std::uint8_t>;
 
 constexpr std::array<std::int64_t, 14> lengths{
     0, 1, 7, 8, 63, 64, 65, 511, 512, 513, 4099, 20'011, 65'536, support::rows_to_test(1'000'003, 131'075)};
-constexpr int rounds = 4;         ///< random offsets and alignments tried at each length
-constexpr std::size_t guard = 64; ///< poisoned bytes behind a target, which stay as they are
+constexpr int rounds = 4;         ///< random offsets and alignments tried for each length
+constexpr std::size_t guard = 64; ///< poisoned bytes after a target, which kernels must not change
 
 bool bit_at(const std::uint8_t* bits, std::int64_t position) {
   return (bits[position / 8] >> (position % 8) & 1) != 0;
@@ -35,7 +35,7 @@ protected:
     return std::uniform_int_distribution<std::int64_t>(0, end - 1)(random_);
   }
 
-  /// Bytes of which about half are zero, for use as bits and as bools.
+  /// Returns random bytes of which about half are zero, to be used as bits or as booleans.
   bytes random_bytes(std::size_t count) {
     bytes content(count);
     for (auto& byte : content) {
@@ -49,7 +49,7 @@ protected:
     std::generate(content.begin(), content.end(), [&] { return static_cast<std::uint8_t>(random_()); });
     return content;
   }
-  /// Ascending offsets that need not begin at 0, as those of a slice.
+  /// Returns ascending offsets that need not begin at 0, like those of a slice.
   template <class Offset>
   std::vector<Offset> random_offsets(std::int64_t count) {
     std::vector<Offset> offsets(static_cast<std::size_t>(count));
@@ -81,9 +81,9 @@ private:
   std::mt19937_64 random_{20'240'611};
 };
 
-/// A run of bits. The memory ends with the byte that has its last bit.
+/// A range of bits. The memory ends with the byte of its last bit.
 struct bit_source {
-  std::int64_t misalignment; ///< bytes that the run's base lies past an aligned address
+  std::int64_t misalignment; ///< distance of its base from an aligned address
   std::int64_t bit_offset;
   std::int64_t length;
 
@@ -107,7 +107,7 @@ std::ostream& operator<<(std::ostream& out, const bit_source& source) {
              << source.misalignment;
 }
 
-/// A bitmap of `length` bits from `bit(i)`, its padding, and then the guard.
+/// Returns a bitmap of `length` bits `bit(i)`, zero padding, and the guard bytes.
 template <class Bit>
 bytes expected_bitmap(std::int64_t length, Bit bit) {
   bytes expected(bitmap_bytes(length));
@@ -183,10 +183,10 @@ TEST_P(kernels, copy_bitmap_masks_the_last_bits_at_every_shift) {
   const device_memory null_count(work(), bytes(sizeof(std::int64_t), poison));
   for (const std::int64_t misalignment : {0, 1, 15}) {
     for (std::int64_t bit_offset = 0; bit_offset < 8; ++bit_offset) {
-      for (std::int64_t length = 249; length <= 257; ++length) { // around the end of a second 16-byte word
+      for (std::int64_t length = 249; length <= 257; ++length) { // around the end of the second 16-byte word
         const bit_source source{misalignment, bit_offset, length};
         SCOPED_TRACE(::testing::Message() << source);
-        const bytes content(source.size(), 0xff); // bits past the run are set, so that a missing mask shows
+        const bytes content(source.size(), 0xff); // set bits past the range detect a missing mask
         const device_memory input(work(), content);
         const device_memory target(work(), bytes(bitmap_bytes(length) + guard, poison));
 
@@ -222,7 +222,7 @@ TEST_P(kernels, count_nulls_counts_only_zero_bits_of_its_range) {
     for (int round = 0; round < rounds; ++round) {
       const bit_source source{round == 0 ? 0 : random_below(17), round == 0 ? 0 : random_below(300), length};
       SCOPED_TRACE(::testing::Message() << source);
-      // All set, none set, then random: a bit too many or too few shows in the first two.
+      // All set, none set, then random. The first two detect a bit too many or too few.
       const bytes content = round == 1   ? bytes(source.size(), 0xff)
                             : round == 2 ? bytes(source.size(), 0)
                                          : random_bits(source.size());
@@ -236,7 +236,7 @@ TEST_P(kernels, count_nulls_counts_only_zero_bits_of_its_range) {
   }
 }
 
-/// Rebases `count` of the offsets from number `skipped` on, as a slice does.
+/// Rebases `count` offsets after the first `skipped`, as for a slice.
 template <class Rebase, class Offset>
 void kernels::expect_rebased(Rebase rebase, const std::vector<Offset>& all, std::int64_t skipped,
                              std::int64_t count, bool in_place) {
@@ -373,7 +373,7 @@ TEST_P(kernels, gather_strided_makes_values_of_any_dimensions_contiguous) {
   const bytes content = random_bits(40'000);
   const device_memory input(work(), content);
   struct shape {
-    std::int64_t first; // in values of 4 bytes, as the strides
+    std::int64_t first; // in units of 4 bytes, like the strides
     std::vector<std::int64_t> extents;
     std::vector<std::int64_t> strides;
   };

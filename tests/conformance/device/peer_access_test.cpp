@@ -1,4 +1,4 @@
-// Peer access (saeta/device/backend.hpp): work of one device on memory of another.
+// Peer access (saeta/device/backend.hpp): work of one device on memory of another one.
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -20,7 +20,7 @@ class peer_access : public backend_test {
 protected:
   [[nodiscard]] stream_ref work() const { return work_.ref(); }
 
-  /// Fills memory of the second device on a stream of the first.
+  /// Fills memory of the second device on a stream of the first device.
   void fill_from_here(void* target, std::uint8_t value, std::size_t size, stream_ref owner) const {
     const event ready(second_);
     ready.ref().record(owner);
@@ -59,7 +59,7 @@ TEST_P(peer_access, allows_work_on_allocations_of_another_device) {
   const stream owner(second_);
   const device_memory target(owner.ref(), bytes(4096, 1));
   device().enable_peer_access(*second_);
-  device().enable_peer_access(*second_); // again: nothing to do
+  device().enable_peer_access(*second_); // a second call is allowed
   fill_from_here(target.data() + 96, 7, 4000, owner.ref());
 
   bytes expected(4096, 7);

@@ -1,4 +1,4 @@
-// Values of kernels as the bytes that they read.
+// Conversion of values to the bytes that kernels read.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace saeta::conformance {
 
-/// The byte that fills memory that a kernel must not write.
+/// Fills memory that a kernel must not write.
 inline constexpr std::uint8_t poison = 0xa5;
 
 template <class T>

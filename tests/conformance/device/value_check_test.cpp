@@ -1,4 +1,5 @@
-// The kernel that checks values which point somewhere: each kind, right and broken at every kind of place.
+// The validation kernel for offsets, indices, views, type ids, run ends and UTF-8: each kind of check, with
+// valid values and with errors at various positions.
 #include "conformance/device/raw_bytes.hpp"
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
@@ -16,7 +17,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Lengths around those of a thread, a block and a tile.
+/// Row numbers around the limits of a thread, a block and a tile.
 const std::vector<std::int64_t> bad_places{0, 1, 7, 255, 256, 1023, 1024, 8191, 8192, 8193, 20'000};
 constexpr std::int64_t tested_rows = 20'001;
 
@@ -44,7 +45,7 @@ protected:
     return seen;
   }
 
-  /// Breaks `values` at each place in turn by calling `worsen(value)`. Expects the row that `check` names.
+  /// Breaks `values` at each position in turn by `worsen(value)`. Expects that the check reports this row.
   template <class T>
   void expect_found(std::vector<T> values, const std::function<value_check(const T*)>& check,
                     const std::function<void(std::vector<T>&, std::int64_t)>& worsen,
@@ -54,7 +55,7 @@ protected:
     for (const std::int64_t place : bad_places) {
       std::vector<T> broken = values;
       worsen(broken, place);
-      if (place + 5 < tested_rows) { // the first bad row is reported, not the last
+      if (place + 5 < tested_rows) { // a second error must not be reported
         worsen(broken, place + 5);
       }
       checks.push_back(check(there(broken)));
@@ -139,7 +140,7 @@ TEST_P(value_checks, ignore_indices_under_nulls) {
   validity[(5 + 9000) / 8] = static_cast<std::uint8_t>(1u << ((5 + 9000) % 8));
   check.validity = there(validity);
   checks.push_back(check);
-  check.limit = 256; // every value of a byte
+  check.limit = 256; // all values of a byte are valid
   checks.push_back(check);
   EXPECT_EQ(run(checks), (std::vector<std::int64_t>{no_bad_row, 9000, no_bad_row}));
 }
@@ -238,7 +239,7 @@ TEST_P(value_checks, find_views_out_of_range_or_with_a_wrong_prefix) {
       broken[static_cast<std::size_t>(place)] = bad;
     });
   }
-  // Short views contain their bytes.
+  // Short views contain their bytes inline and refer to no buffer.
   const std::vector<view> inlined(static_cast<std::size_t>(tested_rows), view{12, 1, 77, -5});
   EXPECT_EQ(run({check(there(inlined))}), (std::vector<std::int64_t>{no_bad_row}));
 }
@@ -259,7 +260,7 @@ TEST_P(value_checks, find_run_ends_that_do_not_increase) {
   };
   const auto worsen = [](auto& values, std::int64_t place) {
     values[static_cast<std::size_t>(place)] =
-        place == 0 ? 0 : values[static_cast<std::size_t>(place) - 1]; // equal to the one before
+        place == 0 ? 0 : values[static_cast<std::size_t>(place) - 1]; // equal to the previous run end
   };
   expect_found<std::int16_t>(ends(std::int16_t{}), check(2), worsen);
   expect_found<std::int32_t>(ends(std::int32_t{}), check(4), worsen);
@@ -267,11 +268,12 @@ TEST_P(value_checks, find_run_ends_that_do_not_increase) {
 }
 
 TEST_P(value_checks, find_strings_that_are_not_utf8) {
-  const std::string good = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes of every length
+  const std::string good =
+      "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes, characters of all lengths
   ASSERT_EQ(good.size(), 16U);
   std::vector<std::uint8_t> bytes;
   std::vector<std::int64_t> offsets{0};
-  for (std::int64_t i = 0; i < tested_rows; ++i) { // at every alignment
+  for (std::int64_t i = 0; i < tested_rows; ++i) { // strings at every alignment
     bytes.insert(bytes.end(), good.begin(), good.end());
     bytes.insert(bytes.end(), static_cast<std::size_t>(i % 9), std::uint8_t{'x'});
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
@@ -300,7 +302,7 @@ TEST_P(value_checks, find_strings_that_are_not_utf8) {
       expected.push_back(place);
       checks.push_back(check_of(broken, even_rows));
       expected.push_back(place % 2 == 0 ? place : no_bad_row);
-      // A character must not continue in the next row.
+      // A character must not be split between two rows.
       broken = bytes;
       broken[row + 15 + static_cast<std::size_t>(place % 9)] = 0xE2;
       checks.push_back(check_of(broken, nullptr));
@@ -324,7 +326,7 @@ TEST_P(value_checks, ignore_offsets_out_of_range_when_checking_utf8) {
 
 TEST_P(value_checks, find_string_views_that_are_not_utf8) {
   std::vector<std::uint8_t> bytes(64, std::uint8_t{'a'});
-  bytes[40] = 0xC3; // the first byte of a character of two bytes
+  bytes[40] = 0xC3; // the first byte of a two-byte character
   const std::vector<std::int64_t> table{
       64, static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(there(bytes)))};
   const std::int64_t* const known = there(table);

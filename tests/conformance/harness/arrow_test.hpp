@@ -1,4 +1,4 @@
-// A fixture for columns that are imported from Arrow arrays.
+// A fixture for tests with columns imported from Arrow arrays.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"

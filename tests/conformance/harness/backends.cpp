@@ -14,7 +14,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Empty when the backend can be run.
+/// Returns why CUDA can't be used, or an empty string.
 std::string why_no_cuda() {
 #if SAETA_HAS_CUDA
   return probe_cuda().reason;
@@ -23,8 +23,8 @@ std::string why_no_cuda() {
 #endif
 }
 
-/// The simulated device of the running test. A second one that the test makes acts as another library on the
-/// same device.
+/// The simulated device of the running test. Backends that the test makes later are the same device, as used
+/// by another library.
 std::weak_ptr<sim::device>& current_simulation() {
   static std::weak_ptr<sim::device> current;
   return current;
@@ -105,7 +105,7 @@ backend_test::~backend_test() {
   for (const auto& each : {device_, second_}) {
     if (const auto& alive = GetParam().alive; alive && each) {
       EXPECT_TRUE(comes_true([&] {
-        static_cast<void>(timelines::collect_orphans()); // their work may have finished meanwhile
+        static_cast<void>(timelines::collect_orphans()); // destroys those whose work has finished meanwhile
         return alive(*each).empty();
       })) << "left behind on "
           << to_string(each->device()) << ": " << alive(*each);

@@ -1,4 +1,4 @@
-// A fixture with a fresh context on each backend, and ways to move bytes in and out of its buffers.
+// A fixture with a new context on each backend, and functions to fill, read and write its buffers.
 #pragma once
 
 #include "conformance/harness/backends.hpp"
@@ -43,7 +43,7 @@ protected:
     context_->copies().fill(token.mutable_data<std::uint8_t>(used), value, used.size(), stream);
     token.finish();
   }
-  /// Queues a read of the whole buffer into `target`, which must stay until the stream has passed.
+  /// Queues a copy of the whole buffer to `target`, which must live until the copy has finished.
   void queue_read(const buffer& used, std::uint8_t* target, stream_ref stream) const {
     use_token token(stream, {reads(used)});
     context_->copies().copy(target, token.data<std::uint8_t>(used), used.size(), to_host(), stream);
@@ -62,8 +62,8 @@ protected:
     return context_->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
   }
 
-  /// Calls `action`, which must not return before the work behind the gate has finished. The gate opens once
-  /// the host waits inside `action`, and stays closed if `action` does not wait. Null on the host.
+  /// Calls `action` and expects that it waits for the work behind the gate. The gate opens as soon as the
+  /// host waits inside of `action`. On the host the gate is null.
   template <class Action>
   void open_while_the_host_waits(const std::unique_ptr<gate>& held, const Action& action) const {
     const std::uint64_t before = context_->copies().count().read().synchronizations;

@@ -10,7 +10,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Only a failing test waits this long.
+/// A timeout that only failing tests reach.
 constexpr std::chrono::seconds long_enough{20};
 
 std::uint64_t sum(const bytes_by_name& by_name) {
@@ -18,14 +18,15 @@ std::uint64_t sum(const bytes_by_name& by_name) {
                          [](std::uint64_t so_far, const auto& each) { return so_far + each.second; });
 }
 
-/// True when the budget sees what decorators above it add to a request, or keep for a while.
+/// Returns whether decorators above the budget enlarge requests or keep freed blocks, so that the budget is
+/// charged more than the ledger counts.
 bool charges_more_than_was_asked(const context& of) {
   const auto& layers = of.options().memory.layers;
   const auto guard = std::find(layers.begin(), layers.end(), decorator_kind::guard);
   return std::find(guard, layers.end(), decorator_kind::budget) != layers.end();
 }
 
-/// Live page-locked bytes, which another budget has to answer for.
+/// Returns the live page-locked bytes, which are charged to another budget.
 std::uint64_t page_locked(context& of) {
   std::uint64_t bytes = 0;
   for (const auto& [name, live] : of.reports().live_by_budget()) {
@@ -34,7 +35,7 @@ std::uint64_t page_locked(context& of) {
   return bytes;
 }
 
-/// Live bytes that the budget of this context, a root or a derived one, has to answer for.
+/// Returns the live bytes that are charged to the budget of this context, a root or a derived one.
 std::uint64_t answered_for(context& of) {
   return &of.root() == &of ? of.reports().statistics().ledger.own - page_locked(of)
                            : sum(of.reports().live_by_tag());
@@ -91,7 +92,7 @@ std::shared_ptr<context> context_watch::add(std::shared_ptr<context> made) {
 }
 
 void context_watch::check() const {
-  // A view in one context may be the last to hold memory of another: a release there begins one here.
+  // A view in one context may hold memory of another one, so a release in one may start a release in another.
   for (std::size_t round = 0; round < entries_.size(); ++round) {
     for (const entry& each : entries_) {
       if (const auto alive = each.made.lock()) {
@@ -111,7 +112,7 @@ void context_watch::check_gone() const {
   for (const entry& each : entries_) {
     SCOPED_TRACE(::testing::Message() << "the context with the budget '" << each.limit->name() << "'");
     EXPECT_TRUE(comes_true([&] { return each.made.expired(); })) << "somebody keeps it";
-    // The context is gone for others as soon as its end begins, which may be on the thread of its releases.
+    // The context expires as soon as its destructor begins, which may run on its release thread.
     EXPECT_TRUE(comes_true([&] { return each.limit->statistics().current == 0; })) << "charged by nobody";
     EXPECT_TRUE(comes_true([&] { return each.limit->statistics().reserved == 0; })) << "reserved by nobody";
     EXPECT_TRUE(comes_true([&] { return each.pinned->statistics().current == 0; }))

@@ -1,11 +1,13 @@
-// What must hold of every context when a test ends: its numbers agree with each other and with what is alive.
+// Checks the invariants of every context at the end of a test: its statistics agree with each other and with
+// the live memory.
 //
-// What      A fixture adds each context that it makes. `check` compares the budget with the ledger, by tag
-//           and by budget, and asks the guard, the cache and the statistics of its stack; `check_gone`
-//           expects that nothing is left of it.
-// Owner     Contexts are watched, not kept. Their budgets are kept, so that leftover charges show.
-// Thread    The test's own.
-// Failure   A number that does not agree fails the test.
+// Use       A fixture adds each context that it makes. `check` compares the budget with the ledger, by tag
+//           and by budget, and checks the guard, the cache and the statistics of the stack. `check_gone`
+//           expects that the context is destroyed and that its budget is not charged.
+// Owner     Contexts are observed by weak pointers. Their budgets are kept alive, to detect remaining
+//           charges.
+// Thread    That of the test.
+// Failure   An inconsistent number fails the test.
 #pragma once
 
 #include "saeta/memory/context.hpp"
@@ -16,16 +18,17 @@
 
 namespace saeta::conformance {
 
-/// Waits until it is true, for at most twenty seconds: another thread may be about to finish.
+/// Waits at most twenty seconds for a condition that another thread makes true. Returns whether it is true.
 bool comes_true(const std::function<bool()>& condition);
 
 class context_watch {
 public:
-  /// Returns the context, so that creating and adding it are one expression.
+  /// Adds a context and returns it.
   [[nodiscard]] std::shared_ptr<context> add(std::shared_ptr<context> made);
-  /// Waits for the pending releases of the contexts that are still there.
+  /// Waits for the pending releases of the live contexts and checks their invariants.
   void check() const;
-  /// Called after the last user of every context. A release on another thread may take a little longer.
+  /// Checks that all contexts are destroyed. Call it after the last user of each. Waits for releases on other
+  /// threads.
   void check_gone() const;
 
 private:

@@ -1,22 +1,22 @@
-// Calls of the CUDA driver for tests that must look past the device contract. They are found in the library
-// that is loaded already: these files are compiled without CUDA headers, also where there is no toolkit.
+// Functions of the CUDA driver API for tests that need more than the backend offers. They are looked up in
+// the loaded library at run time, because the tests are compiled without CUDA headers.
 #pragma once
 
 #include "saeta/device/handles.hpp"
 
 namespace saeta::conformance {
 
-/// @throws error device if the driver is not installed or lacks the call.
+/// Looks up a function. @throws error device if the driver is not installed or lacks the function
 void* cuda_driver_symbol(const char* name);
 
-/// `Function` is the type of a pointer to the call.
+/// Looks up a function. `Function` is its pointer type.
 template <class Function>
 Function cuda_driver_call(const char* name) {
   return reinterpret_cast<Function>(cuda_driver_symbol(name));
 }
 
-/// Makes the context of a stream current, that of device 0 for a default stream. The driver needs one, and
-/// the backend leaves none behind.
+/// Makes the CUDA context of a stream current until the end of the scope; for a default stream that of device
+/// 0. The driver API needs a current context, and the backend leaves none behind.
 class cuda_current_context {
 public:
   explicit cuda_current_context(stream_handle stream = legacy_stream);

@@ -1,4 +1,4 @@
-// Memory of a backend for a test, without the layers that are built upon it.
+// Memory that a test allocates directly from a backend.
 #pragma once
 
 #include "saeta/device/stream.hpp"
@@ -11,8 +11,8 @@
 
 namespace saeta::conformance {
 
-/// Allocates exactly the requested bytes, so that a sanitizer sees an access one byte past them. The
-/// destructor waits for the stream and fails the test if the backend refuses.
+/// Allocates exactly the requested bytes, so that a sanitizer reports an access past them. The destructor
+/// waits for the stream and frees the memory.
 class device_memory {
 public:
   device_memory(stream_ref work, std::size_t bytes)
@@ -35,13 +35,13 @@ public:
     return static_cast<T*>(pointer_);
   }
 
-  /// The copy has finished when it returns.
+  /// Copies the content to the memory and waits.
   void upload(std::span<const std::uint8_t> content) const {
     work_.owner().copy(pointer_, content.data(), content.size(), copy_kind::host_to_device,
                        work_.native_handle());
     work_.owner().synchronize_stream(work_.native_handle());
   }
-  /// Returns all bytes, after all work queued so far.
+  /// Returns all bytes after the work queued on the stream so far.
   [[nodiscard]] std::vector<std::uint8_t> download() const {
     std::vector<std::uint8_t> content(bytes_);
     work_.owner().copy(content.data(), pointer_, bytes_, copy_kind::device_to_host, work_.native_handle());

@@ -1,4 +1,4 @@
-// A fixture for tests with files. Each has its own folder and fails if a buffer of its context is left.
+// A fixture for tests with files. Each test has its own folder, and fails if buffers of its context are left.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
@@ -21,7 +21,7 @@ protected:
     EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     std::filesystem::remove_all(folder_);
   }
-  /// The last step of SetUp in fixtures that make their context themselves.
+  /// Creates the folder. Fixtures with their own context call it at the end of SetUp.
   void make_folder() {
     std::string pattern = (std::filesystem::path(::testing::TempDir()) / "saeta-folder-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);

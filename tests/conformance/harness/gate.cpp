@@ -15,7 +15,8 @@ class cuda_gate final : public gate {
 public:
   explicit cuda_gate(stream_handle stream) {
     static const auto launch = cuda_driver_call<launch_host_function>("cuLaunchHostFunc");
-    // The host function shares the latch: it may still be inside wait() when the gate is destroyed.
+    // The host function shares ownership of the latch, because it may still be in wait() when the gate is
+    // destroyed.
     auto shared = std::make_unique<std::shared_ptr<std::latch>>(latch_);
     const auto wait = [](void* argument) {
       const std::unique_ptr<std::shared_ptr<std::latch>> held(

@@ -1,8 +1,9 @@
-// A gate holds a stream back, so that a test can look at work that is certainly pending.
+// A gate blocks a stream, so that work behind it is certainly pending.
 //
-// Order     Work queued on the stream after the gate starts once the gate is opened. While a gate is closed,
-//           call nothing that waits for the device (freeing, page-locking, synchronising): it would hang.
-// Owner     The test; a gate opens when it is destroyed, so a failing test ends. One gate at a time.
+// Order     Work queued on the stream after the gate starts when the gate is opened. While a gate is closed,
+//           nothing that waits for the device may be called (freeing, page-locking, synchronising), because
+//           it would hang.
+// Owner     The test. The destructor opens the gate, so that a failing test ends. One gate at a time.
 #pragma once
 
 #include "saeta/device/handles.hpp"
@@ -21,7 +22,7 @@ public:
   virtual void open() = 0;
 };
 
-/// A gate on a CUDA stream: a host function that waits, queued through the driver that is loaded already.
+/// Closes a gate on a CUDA stream: queues a host function that waits.
 std::unique_ptr<gate> close_cuda_gate(stream_handle stream);
 
 } // namespace saeta::conformance

@@ -9,7 +9,7 @@
 namespace saeta::conformance {
 namespace {
 
-/// Names and numbers as in cuda.h.
+/// As declared in cuda.h.
 constexpr int success = 0;
 constexpr int capture_mode_global = 0;
 

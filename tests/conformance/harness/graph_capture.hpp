@@ -1,7 +1,7 @@
-// A graph that another library captures on a stream.
+// A graph capture by another library on a stream.
 //
-// Thread    Begun and ended on one thread.
-// Failure   error device when the device refuses to begin.
+// Thread    It must begin and end on the same thread.
+// Failure   error device if the capture can't begin.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -10,13 +10,13 @@ namespace saeta::conformance {
 
 class graph_capture {
 public:
-  /// Does nothing on the host, which has no graphs.
+  /// Begins the capture. Does nothing on the host, which has no graphs.
   graph_capture(backend& device, stream_handle stream);
   graph_capture(const graph_capture&) = delete;
   graph_capture& operator=(const graph_capture&) = delete;
   ~graph_capture();
 
-  /// Drops the graph. Returns false if the capture had ended before.
+  /// Ends the capture and drops the graph. Returns false if the capture was invalidated before.
   bool end();
 
 private:

@@ -1,4 +1,4 @@
-// A fixture for columns in several pieces, each imported from an array of its own.
+// A fixture for columns in several pieces, each imported from a separate array.
 #pragma once
 
 #include "conformance/harness/arrow_test.hpp"
@@ -26,7 +26,8 @@ protected:
     return made;
   }
 
-  /// Pieces of all kinds: none, few and many rows, offsets, and null counts that are known or not.
+  /// Returns various pieces of a type: with no, few and many rows, with offsets, and with known and unknown
+  /// null counts.
   static std::vector<part> parts_of(const data_type& type, support::nulls pattern) {
     const auto whole = [&](std::int64_t length, std::int64_t offset, support::nulls kind, bool known,
                            std::uint64_t seed) {

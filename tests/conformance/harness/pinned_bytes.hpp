@@ -1,5 +1,5 @@
-// Page-locked host memory for the target of a copy that is queued behind a closed gate. A copy from the
-// device to pageable memory returns only after it has run, so it would wait for the gate for ever.
+// Page-locked host memory as the target of copies behind a closed gate. A copy from the device to pageable
+// memory is synchronous and would hang.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -15,7 +15,7 @@ namespace saeta::conformance {
 
 class pinned_bytes {
 public:
-  /// The bytes are zero.
+  /// Allocates zeroed bytes.
   pinned_bytes(std::shared_ptr<saeta::backend> device, std::size_t size)
       : device_(std::move(device)), size_(size),
         data_(static_cast<std::uint8_t*>(device_->allocate_pinned(size))) {
@@ -23,7 +23,7 @@ public:
   }
   pinned_bytes(const pinned_bytes&) = delete;
   pinned_bytes& operator=(const pinned_bytes&) = delete;
-  /// The copies into it must have finished.
+  /// Copies into the memory must have finished.
   ~pinned_bytes() { EXPECT_TRUE(device_->deallocate_pinned(data_, size_)); }
 
   [[nodiscard]] std::uint8_t* data() const { return data_; }

@@ -1,4 +1,4 @@
-// A fixture for columns as tensors: columns of any numbers, and tensors as their consumer sees them.
+// A fixture for DLPack tests: makes columns of numbers, and reads tensors as a consumer does.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
@@ -31,7 +31,7 @@ protected:
   [[nodiscard]] buffer filled(const std::vector<Value>& content) const {
     return filled(content.data(), content.size() * sizeof(Value));
   }
-  /// The numbers `first`, `first` + 1 ...
+  /// Returns the numbers `first`, `first` + 1, ...
   template <class Value>
   [[nodiscard]] static std::vector<Value> counting(std::size_t count, int first = 0) {
     std::vector<Value> values(count);
@@ -50,7 +50,7 @@ protected:
                                 {},
                                 {}});
   }
-  /// A column of fixed-size lists of `size` values of the child.
+  /// Makes a column of fixed-size lists with `size` values of the child.
   [[nodiscard]] column lists(std::int32_t size, const column& child, buffer validity = {}) const {
     const data_type type =
         data_type::nested("+w:" + std::to_string(size), {field{"item", child.type(), true, {}}});
@@ -70,7 +70,7 @@ protected:
                                 {},
                                 fields});
   }
-  /// Columns of one allocation, `spacing` values apart.
+  /// Makes columns in one allocation that begin `spacing` values apart.
   template <class Value>
   [[nodiscard]] std::vector<column> spaced(type_id id, std::size_t count, std::size_t rows,
                                            std::size_t spacing) const {
@@ -87,7 +87,7 @@ protected:
     }
     return made;
   }
-  /// An export to a consumer that works on the context's own stream.
+  /// Returns options for an export to a consumer on the context's own stream.
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
     dlpack_export how;
     how.stream = dlpack_import_stream(*ctx());
@@ -100,8 +100,7 @@ protected:
   [[nodiscard]] static std::vector<std::int64_t> strides_of(const DLTensor& tensor) {
     return {tensor.strides, tensor.strides + tensor.ndim};
   }
-  /// The values in the order of their indices, the last index fastest, as a consumer on the context's own
-  /// stream or on the host sees them.
+  /// Returns the values of a tensor in row-major order, read on the context's own stream or on the host.
   template <class Value>
   [[nodiscard]] std::vector<Value> seen(const DLTensor& tensor) const {
     std::int64_t count = 1;
