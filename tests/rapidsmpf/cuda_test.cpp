@@ -1,4 +1,4 @@
-// What only a GPU can show: packed data of rapidsmpf, its spilling, and a shuffle, all under budgets of ours.
+// Tests with RapidsMPF that need a GPU: packed data, spilling and a shuffle, under budgets of Saeta.
 #include "conformance/harness/backends.hpp"
 #include "rapidsmpf/ranks.hpp"
 #include "rmm/stand_in.hpp"
@@ -35,7 +35,7 @@ protected:
     device_ = found->make();
     context_options options;
     options.budget = 256 * mebibyte;
-    options.pressure.wait = std::chrono::seconds(60); // for chunks that are on their way to another rank
+    options.pressure.wait = std::chrono::seconds(60); // waits for chunks that are being sent to another rank
     ctx_ = context::create(device_, std::move(options));
   }
   void TearDown() override {
@@ -44,14 +44,14 @@ protected:
       EXPECT_EQ(ctx_->memory_budget()->statistics().current, 0U);
     }
   }
-  /// Without a thread that spills from time to time, so that a test knows who spills what.
+  /// Makes a BufferResource without a periodic spill thread, so that spilling is deterministic.
   [[nodiscard]] static std::shared_ptr<rapidsmpf::BufferResource>
   resource_of(const std::shared_ptr<context>& ctx) {
     return rapidsmpf::BufferResource::create(context_resource(ctx, "rapidsmpf"),
                                              rapidsmpf::PinnedMemoryDisabled, memory_limits_of(*ctx),
                                              std::nullopt);
   }
-  /// A packed table, the same one for a seed.
+  /// Makes a packed table of random numbers from a seed.
   [[nodiscard]] static table numbers(const std::shared_ptr<context>& in, std::uint64_t seed,
                                      std::int64_t rows = 1000) {
     support::table_shape shape;
@@ -116,7 +116,7 @@ TEST_F(rapidsmpf_on_cuda, a_pending_writer_is_waited_for) {
     auto reserved = resource->reserve_or_fail(data.data->size, rapidsmpf::MemoryType::DEVICE);
     return data.copy(reserved);
   };
-  copy_of(pack_data(source, *resource, stream)); // so that nothing is allocated behind the gate
+  copy_of(pack_data(source, *resource, stream)); // allocates in advance what would hang behind the gate
   ctx_->synchronize(ctx_->work_stream());
   const auto& cuda = *std::ranges::find(backends(), "cuda", &backend_entry::name);
   const auto held = cuda.close_gate(*device_, ctx_->work_stream().native_handle());
@@ -171,15 +171,15 @@ TEST_F(rapidsmpf_on_cuda, rapidsmpf_spills_tables_before_it_refuses) {
   EXPECT_EQ(made->mem_type(), rapidsmpf::MemoryType::DEVICE);
 }
 
-/// Each of two ranks sends a table to each partition, and receives those of its partitions.
-/// @param tables_limit     for the tables of a rank that are not sent yet
-/// @param rapidsmpf_limit  for what a rank receives
+/// Shuffles with two ranks: each sends a table to every partition, and receives the tables of its partitions.
+/// @param tables_limit     budget for the tables of a rank that are not sent yet
+/// @param rapidsmpf_limit  budget for the data that a rank receives
 void rapidsmpf_on_cuda::shuffle(std::uint64_t tables_limit, std::uint64_t rapidsmpf_limit,
                                 std::int64_t rows) const {
   const auto seed_of = [](rapidsmpf::Rank from, rapidsmpf::shuffler::PartID to) {
     return static_cast<std::uint64_t>(from) * partitions + to + 1;
   };
-  // Nobody allocates from the resource that RMM uses when none is named.
+  // Checks that RMM's current device resource is not used.
   const stand_in outside(device_);
   auto before = rmm::mr::set_current_device_resource(outside);
   std::mutex mutex;
@@ -207,7 +207,7 @@ void rapidsmpf_on_cuda::shuffle(std::uint64_t tables_limit, std::uint64_t rapids
       const auto holds = [&](const spill_handle& one, rapidsmpf::Rank from) {
         return support::same_contents(one.use(limited).value(), numbers(tables, seed_of(from, each), rows));
       };
-      const std::size_t first = holds(taken[0], 0) ? 0 : 1; // the chunks come in any order
+      const std::size_t first = holds(taken[0], 0) ? 0 : 1; // chunks arrive in any order
       EXPECT_TRUE(holds(taken[first], 0));
       EXPECT_TRUE(holds(taken[1 - first], 1));
       const std::lock_guard lock(mutex);
@@ -230,7 +230,7 @@ TEST_F(rapidsmpf_on_cuda, a_shuffle_of_two_ranks_delivers_every_table) {
 }
 
 TEST_F(rapidsmpf_on_cuda, a_shuffle_larger_than_its_budgets_delivers_every_table) {
-  // Each rank sends and receives some 8 MiB.
+  // Each rank sends and receives about 8 MiB.
   shuffle(3 * mebibyte, 3 * mebibyte, 30'000);
 }
 

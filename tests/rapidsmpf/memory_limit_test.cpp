@@ -1,4 +1,4 @@
-// The limit that rapidsmpf is given is what the budget has left.
+// The memory limit for RapidsMPF is the remaining part of the budget.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/rapidsmpf/memory_limit.hpp"
 

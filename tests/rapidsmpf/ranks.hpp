@@ -1,4 +1,4 @@
-// Ranks of a communicator of rapidsmpf as threads of this process, connected by UCXX.
+// Runs the ranks of a RapidsMPF communicator as threads of this process, connected by UCXX.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #if defined(__GLIBCXX__) && _GLIBCXX_RELEASE < 13
 namespace rapidsmpf {
-/// What rapidsmpf's logger writes, and libstdc++ can't write before its release 13.
+/// RapidsMPF's logger prints time points, for which libstdc++ has no operator before release 13.
 inline std::ostream& operator<<(std::ostream& to, std::chrono::system_clock::time_point when) {
   return to << when.time_since_epoch().count();
 }
@@ -26,8 +26,8 @@ inline std::ostream& operator<<(std::ostream& to, std::chrono::system_clock::tim
 
 namespace saeta::conformance {
 
-/// Calls `work` for each rank on a thread of its own, and returns when all have ended. An exception ends the
-/// process, because the other ranks would wait for this one for ever.
+/// Calls `work` for each rank on a separate thread and waits for all. An exception terminates the process,
+/// because the other ranks would wait for the failed one for ever.
 inline void run_ranks(rapidsmpf::Rank count,
                       const std::function<void(std::shared_ptr<rapidsmpf::Communicator>)>& work) {
   std::promise<rapidsmpf::ucxx::RemoteAddress> promised;
@@ -40,7 +40,7 @@ inline void run_ranks(rapidsmpf::Rank count,
     if (is_root) {
       promised.set_value(ranks->listener_address().address);
     }
-    ranks->barrier(); // the root answers the others here
+    ranks->barrier(); // the root serves the connections of the other ranks here
     work(ranks);
     ranks->barrier();
   };

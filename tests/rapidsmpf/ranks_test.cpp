@@ -1,4 +1,4 @@
-// The ranks that the shuffles of these tests run on can reach each other, which needs no GPU.
+// The ranks of ranks.hpp can communicate, which needs no GPU.
 #include "rapidsmpf/ranks.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// rapidsmpf and a context ask each other for room. The manager is a real one, without a device below it.
+// RapidsMPF's spill manager and a context call each other to free memory. The manager is the real one; it
+// needs no device.
 #include "conformance/spill/spill_test.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/rapidsmpf/spill_link.hpp"
@@ -16,7 +17,7 @@ class spill_links : public spill_test {
 protected:
   void SetUp() override {
     spill_test::SetUp();
-    // The manager asks its buffer resource, of which there is none, when less was spilled than wanted.
+    // If less is spilled than requested, the manager would use its buffer resource, which is null here.
     manager_->add_spill_function(
         [this](std::size_t left) {
           left_ += left;
@@ -24,14 +25,14 @@ protected:
         },
         std::numeric_limits<int>::min());
   }
-  /// What the functions of the manager spill of so many bytes.
+  /// Returns how many of the requested bytes the spill functions of the manager have spilled.
   [[nodiscard]] std::size_t spilled(std::size_t bytes) {
     left_ = 0;
     return manager_->spill(bytes) - left_;
   }
 
   std::shared_ptr<rapidsmpf::SpillManager> manager_ = std::make_shared<rapidsmpf::SpillManager>(nullptr);
-  std::size_t left_ = 0; ///< bytes that the other functions did not spill
+  std::size_t left_ = 0; ///< bytes that the last function was asked to spill
 };
 
 TEST_P(spill_links, spill_unused_tables_for_rapidsmpf) {

@@ -1,4 +1,5 @@
-// A context below RMM: the concept that RMM's containers ask for, charged and ordered by Saeta.
+// A context as an RMM memory resource: it satisfies RMM's resource concept, and allocations are charged and
+// ordered by Saeta.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "rmm/stand_in.hpp"
@@ -32,7 +33,7 @@ protected:
     ctx()->wait_for_releases(std::chrono::seconds(60));
     return ctx()->memory_budget()->statistics().current;
   }
-  /// The bytes at the address, after what is queued on the stream.
+  /// Returns the bytes at an address after the work queued on the stream.
   [[nodiscard]] std::vector<std::uint8_t> content(const void* address, stream_ref on) const {
     std::vector<std::uint8_t> found(bytes);
     device().copy(found.data(), address, bytes, to_host(), on.native_handle());
@@ -42,7 +43,7 @@ protected:
   void work_on(void* address, std::uint8_t value, stream_ref on) const {
     device().fill(address, value, bytes, on.native_handle());
   }
-  /// What RMM reads in the text of the exception when this much is asked for.
+  /// Requests `bytes` bytes and returns the message of the RMM exception.
   template <class Exception>
   [[nodiscard]] std::string text_when_asked(context_resource from, std::size_t for_bytes,
                                             std::size_t aligned = alignment) const {
@@ -65,7 +66,7 @@ TEST_P(rmm_downstream, charges_the_context_through_every_kind_of_resource_ref) {
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"index", 3 * bytes}};
   EXPECT_EQ(ctx()->reports().live_by_tag(), expected);
   EXPECT_EQ(charged(), 3 * bytes);
-  // Equal resources free each other's memory.
+  // Memory may be freed through an equal resource.
   erased.deallocate(stream(), direct, bytes, alignment);
   own.deallocate(stream(), by_ref, bytes);
   rmm::device_async_resource_ref(borrowed).deallocate(stream(), by_any, bytes, alignment);
@@ -132,7 +133,7 @@ TEST_P(rmm_downstream, reuses_memory_after_the_work_on_the_stream_of_the_free) {
 TEST_P(rmm_downstream, needs_no_stream) {
   context_resource own(ctx());
   const stream_lease other = ctx()->borrow_stream();
-  // A block that another stream still writes, so that it can't be usable everywhere at once.
+  // A block with pending work on another stream, so that it is not ready for every stream.
   void* const used = own.allocate(to_cuda_stream(other.ref().native_handle()), bytes);
   const stream_lease unknown = ctx()->borrow_stream();
   const auto held = close_gate(other.ref().native_handle());
@@ -143,7 +144,7 @@ TEST_P(rmm_downstream, needs_no_stream) {
   EXPECT_EQ(next, used) << "another block shows nothing";
   EXPECT_TRUE(other.ref().idle()) << "any stream may use the memory";
   if (held) {
-    held->open(); // where it has failed
+    held->open(); // still closed after a failure
   }
   work_on(next, 2, unknown.ref());
   EXPECT_EQ(content(next, unknown.ref()), std::vector<std::uint8_t>(bytes, 2));

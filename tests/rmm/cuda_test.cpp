@@ -1,4 +1,5 @@
-// What only a GPU can show: RMM's own resources below a context, its containers above one, and both at once.
+// Tests with RMM that need a GPU: RMM's resources as the base of a context, RMM's containers over a context,
+// and both together.
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
@@ -41,7 +42,7 @@ protected:
     }
     return context::create(device_, std::move(options));
   }
-  /// Writes, reads and drops buffers of several sizes on several streams from several threads.
+  /// Allocates, writes, reads and drops buffers of several sizes on several streams and threads.
   static void live(const std::shared_ptr<context>& ctx) {
     const auto one = [&](unsigned seed) {
       const stream_lease lease = ctx->borrow_stream();
@@ -103,7 +104,7 @@ TEST_F(rmm_on_cuda, a_pool_of_the_driver_is_trimmed_through_any_reference) {
   const auto keeps = [&](auto& made) {
     const block b = made.allocate(32 * mebibyte, 0, work.ref());
     EXPECT_TRUE(made.deallocate(b, work.ref()));
-    const auto freed = timelines::of(*device_)->mark_device(); // on a stream of the adaptor
+    const auto freed = timelines::of(*device_)->mark_device(); // includes frees on a stream of the adaptor
     ASSERT_TRUE(freed.has_value());
     synchronize(*freed);
     EXPECT_GE(made.trim(), 32 * mebibyte);

@@ -1,4 +1,4 @@
-// Bytes of a context as device buffers of RMM and back: no copy, and each side waits for the other.
+// Exchange of buffers with rmm::device_buffer in both directions, without copies and correctly ordered.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "conformance/harness/pinned_bytes.hpp"
@@ -25,7 +25,7 @@ protected:
     EXPECT_EQ(charged(), 0U) << "every charge was given back";
     context_test::TearDown();
   }
-  /// A stream of the library that works with the device buffers.
+  /// Returns a stream of another library, which uses the device buffers.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] cuda::stream_ref on_foreign() const { return to_cuda_stream(foreign_->native_handle()); }
   [[nodiscard]] std::uint64_t charged() const {

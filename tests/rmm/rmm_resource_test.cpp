@@ -1,4 +1,4 @@
-// RMM resources below Saeta: exact sizes, RMM's failures in Saeta's terms, order on the stream of the free.
+// RMM resources as the base of Saeta's resources: exact sizes, conversion of errors, ordering of frees.
 #include "conformance/harness/context_test.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"
@@ -19,14 +19,14 @@ using unit::code_raised_by;
 class rmm_upstream : public backend_test {
 protected:
   void SetUp() override {
-    before_ = set_report_sink([](std::string_view, std::string_view) noexcept {}); // failures here are meant
+    before_ = set_report_sink([](std::string_view, std::string_view) noexcept {}); // failures are expected
   }
   void TearDown() override {
     set_report_sink(before_);
     backend_test::TearDown();
   }
   [[nodiscard]] stand_in::state& seen() const { return below.seen(); }
-  /// The code that a request of 1000 bytes raises when RMM does this.
+  /// Returns the code of the error that a request of 1000 bytes throws when RMM's allocation calls `instead`.
   std::optional<errc> code_when(std::function<void*(std::size_t)> instead) {
     seen().instead = std::move(instead);
     return code_raised_by([this] { static_cast<void>(made.allocate(1000, 0, work.ref())); }, &message);

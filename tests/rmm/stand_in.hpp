@@ -1,5 +1,5 @@
-// A stand-in for a resource of RMM: memory of a Saeta backend, so that the tests need no GPU. It conforms to
-// the concept of RMM's resources, orders both calls on their stream, and remembers the requests.
+// A fake RMM resource that allocates from a Saeta backend, so that tests need no GPU. It satisfies RMM's
+// resource concept, is stream-ordered, and records the requests.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -33,8 +33,8 @@ public:
     std::vector<asked> allocated;
     std::vector<asked> freed;
     std::vector<stream_handle> freed_on;
-    std::function<void*(std::size_t bytes)> instead; ///< answers in place of the backend; may throw
-    std::function<void()> before_free;               ///< may throw
+    std::function<void*(std::size_t bytes)> instead; ///< replaces the backend's allocation; may throw
+    std::function<void()> before_free;               ///< called before each free if set; may throw
   };
 
   explicit stand_in(std::shared_ptr<backend> device) : state_(std::make_shared<state>(std::move(device))) {}

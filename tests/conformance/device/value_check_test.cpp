@@ -268,8 +268,7 @@ TEST_P(value_checks, find_run_ends_that_do_not_increase) {
 }
 
 TEST_P(value_checks, find_strings_that_are_not_utf8) {
-  const std::string good =
-      "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes, characters of all lengths
+  const std::string good = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x8F\xB9 words"; // 16 bytes, all lengths
   ASSERT_EQ(good.size(), 16U);
   std::vector<std::uint8_t> bytes;
   std::vector<std::int64_t> offsets{0};

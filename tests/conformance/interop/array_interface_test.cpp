@@ -1,5 +1,5 @@
-// Imports and exports through the CUDA Array Interface on every backend. The memory is that of a device, or
-// host memory on the host backend.
+// Imports and exports through the CUDA Array Interface on every backend; on the host backend with host
+// memory.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/column/schema.hpp"
@@ -22,14 +22,14 @@ class array_interface : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
-    foreign_.emplace(shared_device()); // before a gate closes
+    foreign_.emplace(shared_device()); // can't be created behind a closed gate
   }
   void TearDown() override {
     foreign_.reset();
     context_test::TearDown();
   }
   [[nodiscard]] stream_handle foreign() const { return foreign_->ref().native_handle(); }
-  /// Bytes filled with `value(i)`.
+  /// Makes a buffer whose byte i is `value(i)`.
   [[nodiscard]] buffer filled(const std::function<std::uint8_t(std::size_t)>& value) const {
     std::vector<std::uint8_t> content(interface_bytes);
     for (std::size_t i = 0; i < interface_bytes; ++i) {
@@ -44,7 +44,7 @@ protected:
     ctx()->synchronize(work);
     return made;
   }
-  /// The bytes as an array; nothing is pending.
+  /// Describes the bytes as an array without pending work.
   [[nodiscard]] cuda_array array_of(const buffer& memory, std::string typestr = "|u1") const {
     cuda_array made;
     made.data = memory.address();
@@ -301,7 +301,7 @@ TEST_P(array_interface, an_exported_array_is_recognised_by_its_address) {
   const buffer memory = filled([](std::size_t i) { return static_cast<std::uint8_t>(i); });
   const column source = column::make(ctx(), {data_type(type_id::int32), 100, 0, 0, {{}, memory}, {}});
   std::optional<cuda_array> shown = export_cuda_array(source.slice(10, 40));
-  cuda_array part = array_of(memory, "<i4"); // as a library shows it that has taken a slice of the array
+  cuda_array part = array_of(memory, "<i4"); // as exported by a library that has sliced the array
   part.data = shown->data + 8;
   part.shape = {20};
   {
@@ -363,7 +363,7 @@ TEST_P(array_interface, an_export_is_ordered_by_the_stream_that_it_names) {
   const column source = column::make(
       ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(interface_bytes), 0, 0, {{}, memory}, {}});
   const cuda_array shown = export_cuda_array(source);
-  // A consumer of the interface makes its stream wait for the named one. Here it works on the named one.
+  // A consumer makes its stream wait for the stream in the interface. Here it works on that stream itself.
   const stream_handle named =
       shown.stream ? static_cast<stream_handle>(*shown.stream) : ctx()->work_stream().native_handle();
   device().copy(reinterpret_cast<void*>(sink.address()), reinterpret_cast<const void*>(shown.data),

@@ -1,4 +1,5 @@
-// Booleans of one byte as Arrow consumers get them: as bits from tensors, unchanged as arrow.bool8.
+// Exports of one-byte booleans to Arrow: those from tensors become bits, those of type arrow.bool8 stay
+// unchanged.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -20,7 +21,7 @@ using support::shared_array;
 
 class arrow_bools : public context_test {
 protected:
-  /// Rows as in a tensor, with nulls, and with any nonzero byte for true.
+  /// Makes a column of one-byte booleans with nulls, in which any nonzero byte is true.
   [[nodiscard]] column bytes() const {
     const shared_array source = random_array(data_type::bool8(), {100, 9, nulls::some, false}, 3);
     owned_array given = support::to_c(source);

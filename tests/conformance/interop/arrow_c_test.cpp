@@ -1,4 +1,5 @@
-// Arrow C Data import and export: every carried type, every shape of its rows, on each backend.
+// Arrow C Data import and export of every supported type, with various lengths, offsets and nulls, on each
+// backend.
 
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -27,7 +28,7 @@ protected:
     return given;
   }
 
-  /// Import, count, export, slice twice and export again.
+  /// Imports an array, counts nulls, exports it, slices it twice and exports the slice.
   void expect_round_trip(const data_type& type, const array_shape& shape) const {
     SCOPED_TRACE(::testing::Message() << type.name() << ", length " << shape.length << ", offset "
                                       << shape.offset << ", nulls " << static_cast<int>(shape.pattern)
@@ -93,7 +94,7 @@ TEST_P(arrow_c, copies_only_the_rows_of_a_nested_slice) {
     EXPECT_EQ(now.host_to_device.transfers + now.host_to_host.transfers, 1U);
     EXPECT_LT(now.host_to_device.bytes + now.host_to_host.bytes, 20'000U) << type.name();
     EXPECT_TRUE(same_rows(exported(seen).get(), *source));
-    // Only the window of a slice on a device is downloaded.
+    // An export from a device downloads only the rows of a slice.
     const column whole = imported(random_array(type, shape, 5));
     ctx()->copies().reset_counters();
     EXPECT_TRUE(same_rows(exported(whole.slice(50'000, 20)).get(), *source));
@@ -201,12 +202,12 @@ TEST_P(arrow_c, trusts_a_null_count_of_0) {
     const bool points = type.id() == type_id::dictionary || type.layout() == layout_kind::views ||
                         type.layout() == layout_kind::list_view;
     if (!type.has_validity() || points) {
-      continue; // values under a null may point anywhere
+      continue; // values under a null may be out of range
     }
     for (const std::int64_t offset : {0, 4}) {
       SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
       auto given = std::make_shared<support::plain_array>(*random_array(type, {40, offset, nulls::some}, 9));
-      given->null_count = 0; // its bitmap has zeros
+      given->null_count = 0; // although the bitmap has zeros
       auto said = std::make_shared<support::plain_array>(*given);
       said->buffers[0].clear();
       const column seen = imported(given);

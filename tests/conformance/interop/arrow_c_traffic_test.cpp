@@ -1,4 +1,4 @@
-// What Arrow C Data import and export move, allocate and keep alive.
+// The copies, allocations and lifetimes of Arrow C Data imports and exports.
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -21,7 +21,7 @@ using support::shared_array;
 
 class arrow_c_traffic : public context_test {
 protected:
-  /// Columns of every layout; `codes` is a dictionary.
+  /// Returns a schema with columns of various layouts; `codes` is a dictionary.
   static schema fields() {
     return {
         {{"numbers", data_type(type_id::int64), true, {}},
@@ -37,7 +37,7 @@ protected:
       plain_.push_back(random_array(f.type, {1000, 9, nulls::some, true}, plain_.size() + 1));
     }
   }
-  /// A batch whose dictionary column shares the first one's dictionary.
+  /// Makes a batch whose dictionary column shares the dictionary of the first batch.
   [[nodiscard]] owned_array next_batch() const {
     std::vector<shared_array> children = plain_;
     children.back() = support::random_indices(plain_.back()->type, {1000, 9, nulls::some, true},
@@ -47,7 +47,7 @@ protected:
   [[nodiscard]] batch take(owned_array& given, const import_options& options = {}) {
     return import_batch(ctx(), fields(), given.get(), dictionaries_, options);
   }
-  /// The counter of transfers into the context's memory.
+  /// Returns the counter of copies into the context's memory.
   [[nodiscard]] traffic inward() const {
     const counter_values seen = ctx()->copies().read_counters();
     return ctx()->on_host() ? seen.host_to_host : seen.host_to_device;
@@ -202,7 +202,7 @@ TEST_P(arrow_c_traffic, an_export_copies_nothing_on_the_host_and_takes_one_downl
 
 TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
   import_options copied;
-  copied.copy = copy_policy::always; // into our memory, so that the arrays are released
+  copied.copy = copy_policy::always; // so that the arrays are released
   owned_array out;
   {
     owned_array given = support::to_c(plain_[3]);

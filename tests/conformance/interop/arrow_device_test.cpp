@@ -1,4 +1,4 @@
-// Arrow C Device import and export: every type where it is, in order at hand-over and at release.
+// Arrow C Device import and export of every type without copies, ordered at hand-over and at release.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
@@ -38,7 +38,7 @@ protected:
     export_column(source, *made.out());
     return made;
   }
-  /// The struct that the standard requires for memory of this context.
+  /// Checks the fields that the standard requires for memory of this context.
   void expect_device(const ArrowDeviceArray& seen) const {
     EXPECT_EQ(seen.device_type, static_cast<std::int32_t>(ctx()->device().kind));
     EXPECT_EQ(seen.device_id, ctx()->on_host() ? -1 : ctx()->device().ordinal);
@@ -58,7 +58,7 @@ protected:
     const auto content = read(used);
     return std::ranges::all_of(content, [&](std::uint8_t b) { return b == value; });
   }
-  /// Acts as a consumer: its stream waits for the event, if there is one.
+  /// Makes the consumer's stream wait for the event of the array, if there is one.
   void wait_like_a_consumer(const ArrowDeviceArray& seen, stream_handle consumer) const {
     if (seen.sync_event != nullptr) {
       device().wait_event(consumer, *static_cast<const event_handle*>(seen.sync_event));
@@ -87,7 +87,7 @@ TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
                 0U);
       for (std::size_t i = 0; i < ours.buffers().size(); ++i) {
         if (seen.length() != 0 && ours.buffers()[i].present()) {
-          // A union's offset has gone to its children: its type ids begin there.
+          // The offset of a union was pushed to its children, so its type ids begin later.
           const auto skipped = static_cast<std::uintptr_t>(ours.offset() - seen.offset());
           EXPECT_EQ(seen.buffers()[i].address(), ours.buffers()[i].address() + skipped) << "buffer " << i;
         }
@@ -213,7 +213,7 @@ TEST_P(arrow_device, memory_is_reused_after_the_release_and_the_consumers_work) 
     queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
     seen.reset(); // while the read is pending
   }
-  const buffer other = make(array_bytes); // perhaps the same memory, in stream order
+  const buffer other = make(array_bytes); // may reuse the memory in stream order
   fill(other, 9, ctx()->work_stream());
   if (held) {
     held->open();
@@ -278,7 +278,7 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
 TEST_P(arrow_device, refuses_released_arrays) {
   const column text = imported(random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2));
   owned_device_array given = on_device(text);
-  given.get().array.release(&given.get().array); // the rest of the struct stays as it was
+  given.get().array.release(&given.get().array); // the other fields stay unchanged
   dictionary_cache dictionaries;
   for (const auto& import : std::initializer_list<std::function<void()>>{
            [&] {
@@ -297,14 +297,14 @@ TEST_P(arrow_device, refuses_released_arrays) {
   }
 }
 
-/// An array with one value that points out of range.
+/// An array with one value (offset, index, view, type id or run end) that is out of range.
 struct bad_value {
   data_type type;
-  std::size_t child; ///< 0: the array itself, 1: its first child
+  std::size_t child; ///< the array with the value: 0 for the array itself, 1 for its first child
   std::size_t buffer;
   std::int64_t value;
   std::string_view said;
-  std::int64_t row = 1500; ///< for run ends, one that the search of an upload does not read
+  std::int64_t row = 1500; ///< for run ends, a row that the binary search of an upload does not read
 };
 
 template <class T>
@@ -433,12 +433,11 @@ TEST_P(arrow_device, nulls_of_dictionaries_and_their_children_are_counted) {
   const shared_array values = random_array(words, {40, 3, nulls::some, false}, 7);
   const shared_array source = support::random_indices(coded, {50, 9, nulls::some, false}, values, 8);
   const column ours = imported(source);
-  for (int time = 0; time < 2;
-       ++time) { // the count is stored in the exported array, not in the shared column
+  for (int time = 0; time < 2; ++time) { // twice: the count is stored in the export, not in the column
     const owned_device_array made = on_device(ours);
     ASSERT_NE(made.get().array.dictionary, nullptr);
     const ArrowArray& dictionary = *made.get().array.dictionary;
-    if (!ctx()->on_host()) { // there the consumer can count by itself
+    if (!ctx()->on_host()) { // on the host the consumer can count itself
       EXPECT_EQ(dictionary.null_count, imported(values).null_count());
       EXPECT_GE(dictionary.children[0]->null_count, 0);
       EXPECT_GE(made.get().array.null_count, 0);

@@ -1,4 +1,5 @@
-// Symbols at the border to Arrow: dictionaries on the host, numbers with metadata on devices, and both back.
+// Arrow exports and imports of symbols: as dictionaries on the host, and as integers with metadata on
+// devices.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -46,7 +47,7 @@ protected:
     }
     return table::make(ctx(), {{described()}, {}}, std::move(batches));
   }
-  /// A column of uint32 with these numbers.
+  /// Makes a column of uint32 with these numbers.
   [[nodiscard]] column numbers(const std::vector<symbol>& values) const {
     support::plain_array array;
     array.type = data_type(type_id::uint32);
@@ -55,7 +56,7 @@ protected:
     array.buffers = {{}, {bytes.begin(), bytes.end()}};
     return imported(std::make_shared<const support::plain_array>(std::move(array)));
   }
-  /// Numbers as symbols, without a check.
+  /// Makes a column of symbols from numbers without checking them.
   [[nodiscard]] column unchecked(const std::vector<symbol>& values) const {
     const column plain = numbers(values);
     column::parts parts;

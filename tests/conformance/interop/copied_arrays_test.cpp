@@ -1,4 +1,4 @@
-// Device arrays of which the caller wants a copy.
+// Imports of device arrays with copy_policy::always.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/compute/copy_columns.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -20,7 +20,7 @@ using support::random_array;
 using support::same_rows;
 using support::shared_array;
 
-/// The arrays are memory of `ctx()`, which is that of others for `theirs()`.
+/// The arrays are in memory of `ctx()` and are imported into another context, for which it is foreign memory.
 class copied_arrays : public context_test {
 protected:
   void SetUp() override {
@@ -55,8 +55,8 @@ protected:
     for (const buffer& each : of.buffers()) {
       if (each.present()) {
         EXPECT_FALSE(each.owner()->external());
-        // The alignment is 64, except for buffers that are neighbours on the host: they keep their distance
-        // when they are transferred together (staging/transfer_plan.hpp).
+        // Buffers are aligned to 64 bytes, except for neighbours on the host: these keep their distance,
+        // because they are transferred together (staging/transfer_plan.hpp).
         EXPECT_EQ(each.address() % 8, 0U);
       }
     }
@@ -104,7 +104,7 @@ TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
   const std::unique_ptr<gate> held = close_gate(taker()->work_stream().native_handle());
   ArrowDeviceArray given = passed_on(exported(ours), 0, rows);
   const column seen = copied(type, given);
-  fill(memory, 2, ctx()->work_stream()); // waits for the copy, which has released the array
+  fill(memory, 2, ctx()->work_stream()); // ordered after the copy
   if (held) {
     held->open();
   }
@@ -159,7 +159,7 @@ TEST_P(copied_arrays, with_a_common_dictionary_share_its_copy) {
   EXPECT_NE(bytes_of(first), bytes_of(ours));
 }
 
-/// Zeros up to the next multiple of 64 behind every buffer.
+/// Every buffer is padded with zeros to a multiple of 64 bytes.
 TEST_P(copied_arrays, are_padded_with_zeros) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
@@ -196,9 +196,9 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
   }
 }
 
-/// A dictionary that is copied must not refer to foreign memory.
+/// No buffer of a copied dictionary, at any depth, may be foreign memory.
 TEST_P(copied_arrays, copy_dictionaries_that_contain_any_foreign_memory) {
-  const auto stranger = [&](const shared_array& source) { // memory of `ctx()` for the taker
+  const auto stranger = [&](const shared_array& source) { // foreign memory for the importing context
     ArrowDeviceArray given = passed_on(exported(made(source)), 0, source->length);
     return import_device_column(taker(), {"x", source->type, true, {}}, given);
   };

@@ -1,4 +1,4 @@
-// Tensors of several dimensions as columns of lists and as tables, on every backend.
+// Imports of multi-dimensional tensors as columns of lists and as tables, on every backend.
 #include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 using extents = std::vector<std::int64_t>;
 
-/// A tensor of any shape over memory of the test. Outlives what imports it.
+/// A producer's tensor of any shape over memory of the test. It must outlive every import of it.
 class lent_matrix {
 public:
   lent_matrix(const void* data, DLDataType type, DLDevice device, extents shape, extents strides)
@@ -43,7 +43,8 @@ private:
 
 class dlpack_matrix_import : public tensor_test {
 protected:
-  /// The int32 0, 1, 2 ... where the context's device has them, and a tensor over them from value `first` on.
+  /// Writes the int32 numbers 0, 1, 2, ... to memory of the context's device, and makes a tensor over them
+  /// that begins at number `first`.
   lent_matrix& lend(std::int64_t first, extents shape, extents strides = {}) {
     values_ = filled(counting<std::int32_t>(count));
     const tensor_device here = to_tensor_device(ctx()->device(), own_kind(ctx()->device()));

@@ -1,4 +1,5 @@
-// Columns of lists, of tensors and of structs as tensors of several dimensions, on every backend.
+// Exports of fixed-size lists, of the extension type fixed_shape_tensor and of structs as multi-dimensional
+// tensors, on every backend.
 #include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -13,7 +14,7 @@ using extents = std::vector<std::int64_t>;
 
 class dlpack_nested : public tensor_test {
 protected:
-  /// Every fourth row is null, from row 1 on.
+  /// Makes a validity bitmap in which rows 1, 5, 9, ... are null.
   [[nodiscard]] buffer one_of_four() const { return filled(std::vector<std::uint8_t>(8, 0b1101'1101)); }
   [[nodiscard]] column tensors(const column& child, std::int32_t size, std::string metadata) const {
     const column plain = lists(size, child);
@@ -140,8 +141,8 @@ TEST_P(dlpack_nested, types_without_fixed_shape_are_refused_by_name) {
 }
 
 TEST_P(dlpack_nested, nulls_of_rows_are_refused_filled_or_masked) {
-  const column source =
-      lists(3, numbers(type_id::float32, counting<float>(24)), one_of_four()).slice(3, 4); // rows 3 to 6
+  const column source = lists(3, numbers(type_id::float32, counting<float>(24)), one_of_four())
+                            .slice(3, 4); // rows 3 to 6; 5 is null
   expect_refused(source, here(), errc::exchange, "1 of 4 values of a fixed_size_list");
   dlpack_export how = here();
   how.nulls = tensor_nulls::fill;
@@ -192,14 +193,14 @@ TEST_P(dlpack_nested, nulls_inside_of_rows_are_refused_in_every_mode) {
 
 TEST_P(dlpack_nested, nulls_inside_of_null_rows_are_ignored) {
   const buffer inner =
-      filled(std::vector<std::uint8_t>{0b1111'0011, 0b1111'1111}); // values 2 and 3 are null: row 1
+      filled(std::vector<std::uint8_t>{0b1111'0011, 0b1111'1111}); // nulls 2 and 3 are in null row 1
   const column source = lists(2, numbers(type_id::int32, counting<std::int32_t>(12), inner), one_of_four());
   dlpack_export how = here();
   expect_refused(source, how, errc::exchange, "2 of 6 values of a fixed_size_list");
   how.nulls = tensor_nulls::fill;
   const versioned_tensor tensor(export_dlpack_versioned(source.slice(1, 3), how));
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), (std::vector<std::int32_t>{0, 0, 4, 5, 6, 7}));
-  const buffer more = filled(std::vector<std::uint8_t>{0b1101'0011, 0b1111'1111}); // 5, too: row 2 is valid
+  const buffer more = filled(std::vector<std::uint8_t>{0b1101'0011, 0b1111'1111}); // 5 is null in valid row 2
   const column refused = lists(2, numbers(type_id::int32, counting<std::int32_t>(12), more), one_of_four());
   expect_refused(refused, how, errc::exchange, "1 of 12 values of type int32 inside of a fixed_size_list");
 }

@@ -1,4 +1,4 @@
-// Columns with nulls, and columns of types that are not numbers, as tensors: on every backend.
+// DLPack exports of columns with nulls and of types that are not numbers, on every backend.
 #include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
@@ -17,7 +17,7 @@ using versioned = support::held_tensor<DLManagedTensorVersioned>;
 
 constexpr std::int64_t rows = 200;
 
-/// One row in three is null.
+/// Every third row is null.
 bool valid_row(std::int64_t row) { return row % 3 != 1; }
 
 class dlpack_nulls : public tensor_test {
@@ -30,7 +30,7 @@ protected:
     }
     return filled(bits.data(), bits.size());
   }
-  /// Row i is the number i, or null as valid_row() says; the null count is unknown.
+  /// Makes a column whose row i is the number i, or null by valid_row(). Its null count is unknown.
   template <class Value>
   [[nodiscard]] column numbers(const data_type& type, bool nulls = true) const {
     std::vector<Value> values(static_cast<std::size_t>(rows));

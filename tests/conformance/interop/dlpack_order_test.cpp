@@ -1,4 +1,4 @@
-// DLPack's stream rules and its release, with one side held back by a gate.
+// Stream ordering of DLPack exchanges, at hand-over and at release, with one side blocked by a gate.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/pinned_bytes.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -22,7 +22,7 @@ class dlpack_order : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
-    // Made before a gate closes: making them may wait for the device.
+    // Created in advance, because it may wait for the device and so hang behind a closed gate.
     ours_.emplace(ctx()->borrow_stream());
     foreign_.emplace(shared_device());
     sink_ = filled(0);
@@ -33,7 +33,7 @@ protected:
     context_test::TearDown();
   }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
-  /// A stream of another library.
+  /// Returns a stream of another library.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] const buffer& sink() const { return sink_; }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
@@ -46,14 +46,14 @@ protected:
     return column::make(
         ctx(), {data_type(type_id::uint8), static_cast<std::int64_t>(tensor_bytes), 0, 0, {{}, values}, {}});
   }
-  /// The number by which a protocol names a stream; nothing on the host.
+  /// Returns the number of a stream in DLPack; nullopt on the host.
   [[nodiscard]] std::optional<std::int64_t> number(stream_ref stream) const {
     return ctx()->on_host() ? std::nullopt : std::optional(static_cast<std::int64_t>(stream.native_handle()));
   }
   [[nodiscard]] std::optional<std::int64_t> unordered() const {
     return ctx()->on_host() ? std::nullopt : std::optional<std::int64_t>(-1);
   }
-  /// Acts as a foreign kernel, which knows a pointer and a stream but has no token.
+  /// Queues a read like a foreign kernel: by pointer and stream, without a use token.
   void queue_foreign_read(const DLTensor& tensor, stream_handle stream) const {
     device().copy(reinterpret_cast<void*>(sink_.address()), tensor.data, tensor_bytes, within(), stream);
   }
@@ -66,7 +66,8 @@ protected:
     const auto content = read(used);
     return std::all_of(content.begin(), content.end(), [&](std::uint8_t b) { return b == value; });
   }
-  /// @param lender  the stream that a view is ready on, behind a gate.
+  /// Imports a view, uses it, and expects that the tensor is released after this use.
+  /// @param lender  the producer's stream, which is blocked by a gate
   void expect_back_after_our_work(stream_ref lender) {
     const buffer memory = filled(1);
     const auto held = close_gate(lender.native_handle());
@@ -118,8 +119,8 @@ protected:
     EXPECT_EQ(lent.deleted(), 1);
   }
   void expect_released_memory_is_not_given_to_others(copy_policy copy);
-  /// A context of the device under test that claims to be a CUDA GPU. For such a context page-locked and
-  /// managed memory is not foreign.
+  /// Makes a context of the tested device that claims to be a CUDA GPU, so that it accepts tensors in
+  /// page-locked and managed CUDA memory.
   [[nodiscard]] std::shared_ptr<context> passing_for_cuda() {
     const auto passing = std::make_shared<saeta::testing::faulty_backend>(shared_device());
     passing->pass_for({device_kind::cuda, 0});
@@ -192,7 +193,7 @@ void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy cop
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   tensor.reset();
   values.reset();
-  std::vector<buffer> next; // the held read must not see them, whatever their address
+  std::vector<buffer> next; // may reuse the memory; the blocked read must not see their bytes
   for (int i = 0; i < 4; ++i) {
     next.push_back(buffer::allocate(ctx(), tensor_bytes, ours(), "next"));
     fill(next.back(), 0xAA, ours());
@@ -294,13 +295,13 @@ TEST_P(dlpack_order, an_unused_view_is_released_without_waiting) {
   static_cast<void>(import_dlpack(ctx(), lent.get(), {number(foreign()), copy_policy::never}));
   EXPECT_EQ(lent.deleted(), 1) << "its own work was waited for";
   held->open();
-  device().synchronize_stream(foreign().native_handle()); // as the owner does before it frees it
+  device().synchronize_stream(foreign().native_handle()); // as the owner would do before freeing it
 }
 
 TEST_P(dlpack_order, a_used_view_is_released_after_the_work_on_it) { expect_back_after_our_work(foreign()); }
 
 TEST_P(dlpack_order, a_view_used_on_the_producers_stream_is_released_after_the_work_on_it) {
-  expect_back_after_our_work(ours()); // our work is in the epoch that was open when the memory was lent
+  expect_back_after_our_work(ours()); // that work is in the same epoch as the producer's
 }
 
 TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
@@ -365,7 +366,7 @@ TEST_P(dlpack_order, an_upload_of_page_locked_memory_waits_for_its_producer) {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
   }
   const buffer content = filled(2);
-  context_ = passing_for_cuda(); // its waits open the gate
+  context_ = passing_for_cuda(); // waits of this context open the gate
   for (const std::optional<std::int64_t> named : {number(foreign()), std::optional<std::int64_t>{}}) {
     const pinned_bytes pinned(shared_device(), tensor_bytes);
     lent_tensor lent(pinned.data(), static_cast<std::int64_t>(tensor_bytes), support::dtype(kDLUInt, 8),

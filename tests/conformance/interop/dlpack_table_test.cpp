@@ -1,4 +1,4 @@
-// Tables as tensors of rows and columns, on every backend.
+// DLPack exports of tables as two-dimensional tensors, on every backend.
 #include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/half.hpp"

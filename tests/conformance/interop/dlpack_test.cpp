@@ -1,4 +1,4 @@
-// DLPack on every backend: fields of the structs, whose memory they refer to, and the cost of an exchange.
+// DLPack exchange on every backend: fields of the structs, ownership of memory, and number of copies.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/dlpack/allocate.hpp"
@@ -31,7 +31,7 @@ protected:
   [[nodiscard]] copy_kind from_host() const {
     return ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
   }
-  /// A column whose buffer holds the bytes 1, 2, 3 ...; counters start at 0 after it.
+  /// Makes a column whose buffer has the bytes 1, 2, 3, ..., and resets the counters.
   [[nodiscard]] column numbers(const data_type& type, std::int64_t rows) const {
     const auto width = static_cast<std::size_t>(std::max(type.byte_width(), 1));
     const auto content = counting(static_cast<std::size_t>(rows) * width);
@@ -45,15 +45,15 @@ protected:
     ctx()->copies().reset_counters();
     return column::make(ctx(), {type, rows, 0, 0, {{}, values}, {}});
   }
-  /// An export to a consumer that works on the context's own stream.
+  /// Returns options for an export to a consumer on the context's own stream.
   [[nodiscard]] dlpack_export here(copy_policy copy = copy_policy::when_needed) const {
     return {dlpack_import_stream(*ctx()), std::nullopt, copy};
   }
-  /// An import from a producer that works on the context's own stream.
+  /// Returns options for an import from a producer on the context's own stream.
   [[nodiscard]] dlpack_import ordered(copy_policy copy = copy_policy::when_needed) const {
     return {dlpack_import_stream(*ctx()), copy};
   }
-  /// What a consumer on the context's own stream sees.
+  /// Reads the bytes of a tensor on the context's own stream.
   [[nodiscard]] std::vector<std::uint8_t> seen(const DLTensor& tensor) const {
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.shape[0]) * tensor.dtype.bits / 8);
     const stream_handle work = ctx()->work_stream().native_handle();
@@ -61,7 +61,7 @@ protected:
     device().synchronize_stream(work);
     return bytes;
   }
-  /// Copies within the device since the last reset.
+  /// Returns the counter of copies within the device.
   [[nodiscard]] traffic copies() const {
     const counter_values now = ctx()->copies().read_counters();
     return ctx()->on_host() ? now.host_to_host : now.device_to_device;
@@ -223,7 +223,7 @@ TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   EXPECT_EQ(ctx()->copies().read_counters().exports, 0U);
   const auto before = counting(80);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector(before.begin() + 8, before.begin() + 48));
-  // The consumer may write to it; the column stays as it was.
+  // The consumer may write to it without changing the column.
   const stream_handle work = ctx()->work_stream().native_handle();
   device().fill(tensor->dl_tensor.data, 0, 40, work);
   EXPECT_EQ(seen(tensor->dl_tensor), std::vector<std::uint8_t>(40, 0));
@@ -363,7 +363,7 @@ TEST_P(dlpack, bools_are_0_and_1_after_an_upload) {
   const column taken = import_dlpack(ctx(), lent.get(), support::import_with(copy_policy::always));
   EXPECT_EQ(taken.type(), data_type::byte_bool());
   auto seen = read(taken.values());
-  seen.resize(6); // less padding
+  seen.resize(6); // without padding
   EXPECT_EQ(seen, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));
 }
 
@@ -435,7 +435,7 @@ TEST_P(dlpack, a_million_exchanges_leak_nothing) {
       reinterpret_cast<void*>(source.values().address()), 256, support::dtype(kDLFloat, 32),
       {static_cast<DLDeviceType>(ctx()->device().kind), ctx()->device().ordinal});
   const memory_statistics before = ctx()->reports().statistics();
-  const int rounds = ctx()->on_host() ? 500'000 : 50'000; // two exchanges each; a device takes longer
+  const int rounds = ctx()->on_host() ? 500'000 : 50'000; // two exchanges each; devices are slower
   for (int i = 0; i < rounds; ++i) {
     const column back = import_dlpack(ctx(), export_dlpack_versioned(source, here()), ordered());
     ASSERT_EQ(back.values().address(), source.values().address());

@@ -1,5 +1,5 @@
-// Arrow arrays at their edges: null counts and addresses of their inner arrays, values that are not aligned,
-// and work that is still pending at the hand-over.
+// Edge cases of Arrow exchange: null counts and addresses of child arrays, misaligned values, and work that
+// is pending at the hand-over.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/device.hpp"
@@ -38,7 +38,7 @@ protected:
     export_column(source, *made.out());
     return made;
   }
-  /// One byte a row.
+  /// Makes a column of uint8 over the bytes of a buffer.
   [[nodiscard]] column of(const buffer& values) const {
     return column::make(ctx(), {data_type(type_id::uint8), handed_rows, 0, 0, {{}, values}});
   }
@@ -49,7 +49,7 @@ protected:
     return std::make_shared<const plain_array>(std::move(made));
   }
 
-  /// An int64 column, and columns with one inside, each with the array of those values.
+  /// A column of type int64 or of a type that contains it, and the array with the int64 values.
   struct with_numbers {
     shared_array array;
     ArrowArray& (*inner)(ArrowArray&);
@@ -117,7 +117,7 @@ TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_the_host_are_copied) {
   }
 }
 
-/// A producer may hand out memory of the CPU that a GPU still writes.
+/// A producer may export CPU memory to which a GPU is still writing.
 TEST_P(handed_out_arrays, in_page_locked_memory_are_read_after_their_event) {
   if (GetParam().name != "sim") {
     GTEST_SKIP() << "needs a device without CUDA that passes for one with it";
@@ -164,7 +164,7 @@ TEST_P(handed_out_arrays, with_an_event_of_an_unsupported_device_are_refused) {
   for (const auto& [type, said] : {std::pair{ARROW_DEVICE_CUDA_HOST, "can't wait for its sync_event"},
                                    std::pair{ARROW_DEVICE_CPU, "sync_event is set for memory of the CPU"}}) {
     if (type == ARROW_DEVICE_CUDA_HOST && to_string(ctx()->device()).starts_with("cuda")) {
-      continue; // CUDA can wait for it
+      continue; // a CUDA context can wait for this event
     }
     owned_device_array given;
     support::to_c(stand_in).move_to(given.get().array);
@@ -220,7 +220,7 @@ TEST_P(handed_out_arrays, of_a_device_have_exact_null_counts_at_all_levels) {
       source.dictionary = random_array(text, {9, 0, nulls::some, false}, 5);
     }
     forget_counts(source);
-    import_options unchecked; // an index may refer to a null of the dictionary
+    import_options unchecked; // a full check would refuse indices of null dictionary entries
     unchecked.check = validation::structure;
     const column ours = imported(shared(source), unchecked);
     expect_counts(on_device(ours).get().array, source);
@@ -243,7 +243,7 @@ TEST_P(handed_out_arrays, are_counted_after_the_last_write_of_their_validity) {
 }
 
 void append_addresses(const ArrowArray& of, std::vector<const void*>& found) {
-  for (std::int64_t i = 1; i < of.n_buffers; ++i) { // the validity may be absent
+  for (std::int64_t i = 1; i < of.n_buffers; ++i) { // starts after the validity, which may be null
     found.push_back(of.buffers[i]);
   }
   for (std::int64_t i = 0; i < of.n_children; ++i) {

@@ -1,4 +1,5 @@
-// Arrays with a validity although their type has none: null columns of polars, unions of old producers.
+// Arrays with a validity buffer although their type has none, as exported by polars (null columns) and by old
+// producers (unions).
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -26,7 +27,7 @@ std::vector<data_type> types_without_validity() {
 
 class leading_validity : public context_test {
 protected:
-  /// Puts the address before the buffers of every array of a type without a validity.
+  /// Inserts a validity pointer before the buffers of every array whose type has no validity.
   void add_to(ArrowArray& to, const data_type& type, const void* validity) {
     const layout_kind layout = type.layout();
     if (layout == layout_kind::none || layout == layout_kind::sparse_union ||

@@ -1,4 +1,4 @@
-// Columns with offsets as two tensors, on every backend.
+// Exports of strings and lists as two tensors, offsets and values, on every backend.
 #include "conformance/harness/tensor_test.hpp"
 #include "saeta/base/error.hpp"
 

@@ -1,5 +1,5 @@
-// Our memory that comes back in an Arrow array, also through other libraries. It is shared together with
-// its order and does not count as an import.
+// Imports of Arrow arrays whose memory Saeta has exported, directly or through other libraries. The import
+// shares the original storages with their ordering state, and is not counted as external memory.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
@@ -37,7 +37,7 @@ protected:
     EXPECT_EQ(from.array.release, nullptr);
     return seen;
   }
-  /// Whether all buffers, those of children and dictionary included, share their storages.
+  /// Expects that all buffers, including those of children and dictionary, have the same storages.
   static void expect_same_storages(const column& seen, const column& ours) {
     ASSERT_GE(seen.buffers().size(), ours.type().buffer_count());
     for (std::size_t i = 0; i < ours.buffers().size(); ++i) {
@@ -110,7 +110,7 @@ TEST_P(own_arrays, are_recognised_while_an_export_lives) {
   first.array.release(&first.array);
   EXPECT_EQ(taken(ctx(), type, second).values().owner(), ours.values().owner())
       << "one export of two is over";
-  // The same addresses without an export of ours: they may come from anywhere.
+  // The same addresses without a live export: the memory may belong to any library by now.
   owned_device_array shown = exported(ours);
   ArrowDeviceArray bare = shown.get();
   const std::vector<const void*> buffers{nullptr, bare.array.buffers[1]};
@@ -144,7 +144,7 @@ TEST_P(own_arrays, wait_for_writes_of_the_consumer) {
   given.sync_event = ctx()->on_host() ? nullptr : &handle;
   const column seen = taken(ctx(), type, given);
   {
-    // Goes through `ours` and stays on the device: a copy to the host would itself wait at the gate.
+    // A copy within the device, because a copy to the host would wait for the gate itself.
     use_token token(ctx()->work_stream(), {reads(ours.values()), writes(sink)});
     ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
                          ctx()->work_stream());

@@ -1,4 +1,4 @@
-// Several files as one: whole, in windows, in any order and in parts, on every backend.
+// Data sets of several files: read completely, by windows and by batches, in any order, on every backend.
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -73,7 +73,8 @@ protected:
       EXPECT_TRUE(support::cells(seen, c) == support::cells(expected, c));
     }
   }
-  /// Three sources: files and streams, compressed and not, with dictionaries of their own.
+  /// Writes three sources: a mix of files and streams, compressed and uncompressed, with different
+  /// dictionaries.
   [[nodiscard]] std::vector<table> mixed_files() const {
     std::vector<table> tables;
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {

@@ -1,4 +1,4 @@
-// The integration files of the Arrow project on every backend: read, handed over by every Arrow protocol, and
+// The integration files of the Arrow project on every backend: read, exchanged by every Arrow protocol, and
 // written. Their values are compared with a read on the host, which tests/unit/ipc/golden_test.cpp and
 // tests/interop/test_golden.py check.
 
@@ -37,7 +37,7 @@ protected:
     }
   }
 
-  /// The batches of the file, not joined.
+  /// Reads a file without joining its batches.
   [[nodiscard]] table read(const std::filesystem::path& path) const {
     return ipc::reader::open(path, {.rechunk = false})->read_all(ctx());
   }

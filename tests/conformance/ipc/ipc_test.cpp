@@ -1,4 +1,4 @@
-// Files into device memory and back, on every backend.
+// Reading files into device memory and writing them, on every backend.
 
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
@@ -27,8 +27,8 @@ constexpr std::array containers{ipc::container::file, ipc::container::stream};
 
 class ipc_trip : public folder_test {
 protected:
-  /// Reads into memory that the context owns. On a device this is the only way; on the host a copy is
-  /// requested. The batches stay separate; whole_read_test.cpp tests joined ones.
+  /// Reads a file into memory of the context, which on the host requires to request a copy. Does not join
+  /// batches; whole_read_test.cpp tests that.
   [[nodiscard]] table read(ipc::read_options options = {}) const {
     options.copy = copy_policy::always;
     options.rechunk = false;
@@ -45,7 +45,7 @@ protected:
     return types;
   }
 
-  /// Where tables are made and compared.
+  /// A host context to make and compare tables.
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 

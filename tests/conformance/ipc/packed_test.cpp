@@ -1,4 +1,4 @@
-// The packed form on every backend: what is packed comes back, from one body, without a copy.
+// The packed form on every backend: packed tables are unpacked as views of one body.
 
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
@@ -28,7 +28,7 @@ using support::same_contents;
 
 class packed : public folder_test {
 protected:
-  /// The types that the IPC format can describe.
+  /// Returns the types that the IPC format supports.
   static std::vector<data_type> packable_types() {
     std::vector<data_type> types = support::carried_types();
     std::erase_if(types, [](const data_type& type) {
@@ -37,7 +37,8 @@ protected:
     });
     return types;
   }
-  /// Several batches of every type. On a device each batch is one allocation, on the host each buffer is.
+  /// Makes a table of every type in several batches. On a device each batch is one allocation, on the host
+  /// each buffer.
   [[nodiscard]] table every_type(const support::table_shape& shape = {}) const {
     return random_table(ctx(), packable_types(), shape);
   }
@@ -50,7 +51,7 @@ protected:
     return ipc::reader::open(file(), {.copy = copy_policy::always, .rechunk = true})->read_all(ctx());
   }
 
-  /// Every buffer of the column lies in the body at a multiple of 64.
+  /// Expects that every buffer of the column is a range of the body with an offset that is a multiple of 64.
   static void expect_inside(const column& of, const buffer& body) {
     for (const buffer& each : of.buffers()) {
       if (each.size() != 0) {
@@ -68,7 +69,7 @@ protected:
     }
   }
 
-  /// Where tables are made and compared.
+  /// A host context to make and compare tables.
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 
@@ -176,7 +177,7 @@ TEST_P(packed, unpacked_tables_share_equal_schemas) {
   const auto unpacked = [&] { return ipc::unpack(ctx(), made.metadata, made.body); };
   const auto fields = unpacked().shared_fields();
   EXPECT_EQ(unpacked().shared_fields(), fields);
-  for (int i = 0; i < 20; ++i) { // more than the cache keeps
+  for (int i = 0; i < 20; ++i) { // more schemas than the cache keeps
     schema named{{{concat("column ", i), data_type(type_id::int64), true, {}}}, {{"number", concat(i)}}};
     const table other = table::make(ctx(), std::move(named), {});
     EXPECT_EQ(again(other).fields(), other.fields());

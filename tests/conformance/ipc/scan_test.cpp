@@ -1,4 +1,4 @@
-// A scan by windows gives the rows of a whole read, whatever the windows, on every backend.
+// Scans of a file by windows have the rows of a whole read for any window size, on every backend.
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -39,7 +39,7 @@ protected:
     options.copy = copy_policy::always;
     return ipc::reader::open(file(), std::move(options))->scan_windows(ctx(), windows);
   }
-  /// All rows of a scan, and the rows of each table.
+  /// All rows of a scan, and the number of rows of each table.
   struct scanned {
     table rows;
     std::vector<std::int64_t> lengths;
@@ -186,7 +186,7 @@ TEST_P(scanned_file, supports_replaced_and_growing_dictionaries_between_windows)
 }
 
 TEST_P(scanned_file, uses_no_more_memory_than_its_windows) {
-  constexpr std::int64_t rows = 4096; // small pieces, which land on a device
+  constexpr std::int64_t rows = 4096; // pieces so small that a kernel scatters them
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = std::vector<std::int64_t>(400, rows)});
   ipc::write(original, file());
@@ -224,7 +224,7 @@ TEST_P(scanned_file, can_be_continued_after_a_budget_refusal) {
   constexpr std::int64_t rows = 50'000;
   const table original =
       random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows, rows}});
-  ipc::write(original, file(), {.body = ipc::compression::lz4}); // a compressed batch is not cut
+  ipc::write(original, file(), {.body = ipc::compression::lz4}); // compressed batches are not split
   const auto small = watch(ctx()->with_budget("small", 600'000));
   ipc::read_options options;
   options.copy = copy_policy::always;
@@ -248,7 +248,7 @@ TEST_P(scanned_file, can_be_continued_after_a_budget_refusal) {
 }
 
 TEST_P(scanned_file, ends_with_an_error_at_a_broken_batch) {
-  constexpr std::size_t rows = 30'000; // a window each
+  constexpr std::size_t rows = 30'000; // each batch is a window
   const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const schema fields{{{"words", words, false, {}}}, {}};
   const shared_array dictionary = support::strings({"a", "b"});
@@ -327,7 +327,7 @@ TEST_P(scanned_file, may_be_closed_and_dropped_at_any_time) {
   }
 }
 
-/// A source whose second window has no room while the first one is held.
+/// A scan whose second window exceeds the budget while the first one is alive.
 class scan_without_room : public scanned_file {
 protected:
   void SetUp() override {
@@ -335,7 +335,7 @@ protected:
     constexpr std::int64_t rows = 50'000;
     const table original =
         random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows, rows}});
-    ipc::write(original, file(), {.body = ipc::compression::lz4}); // such a batch is not cut
+    ipc::write(original, file(), {.body = ipc::compression::lz4}); // compressed batches are not split
     small_ = watch(ctx()->with_budget("small", 600'000));
     scanning_ = ipc::reader::open(file(), {.copy = copy_policy::always})->scan_windows(small_, {});
   }
@@ -389,7 +389,7 @@ TEST_P(scan_without_room, may_be_closed_and_destroyed_by_a_hook_on_its_own_threa
   });
   std::optional<table> held;
   try {
-    held = scanning_->next(); // two windows are read at a time, and either may have no room
+    held = scanning_->next(); // two windows are read at the same time, and either may exceed the budget
   } catch (const error& failure) {
     EXPECT_EQ(failure.code(), errc::closed);
   }

@@ -1,4 +1,4 @@
-// Batches that are larger than a window leave a device in parts.
+// Writing batches that are larger than a window: they are downloaded and written window by window.
 #include "conformance/ipc/write_test.hpp"
 #include "support/interrupts.hpp"
 
@@ -23,7 +23,8 @@ bool has_dictionary(const data_type& type) {
          std::ranges::any_of(type.children(), [](const field& child) { return has_dictionary(child.type); });
 }
 
-/// libarrow can't read dictionaries whose values are indices of others.
+/// Returns whether a type can be written: dictionaries of dictionaries can't, because libarrow does not read
+/// them.
 bool is_written(const data_type& type) {
   return (type.value_type() == nullptr || !has_dictionary(*type.value_type())) &&
          std::ranges::all_of(type.children(), [](const field& child) { return is_written(child.type); });
@@ -31,7 +32,7 @@ bool is_written(const data_type& type) {
 
 class streamed_write : public write_test {
 protected:
-  /// Arrays that begin in the middle of their buffers, whose null counts are unknown.
+  /// Makes a batch of arrays with offsets and unknown null counts.
   [[nodiscard]] table batch_of(const std::vector<data_type>& types, std::int64_t rows) const {
     constexpr std::array patterns{nulls::some, nulls::absent, nulls::all, nulls::none};
     schema fields;
@@ -103,7 +104,8 @@ TEST_P(streamed_write, reads_columns_from_several_allocations) {
   const auto mixed = [&](const std::shared_ptr<context>& ctx, const table& a, const table& b) {
     return table::make(ctx, a.fields(), {{999, {a.batches()[0].columns[0], b.batches()[0].columns[1]}}});
   };
-  // Bytes behind a column in its allocation are as far from it as the bytes that are written next.
+  // In its own allocation each column is followed by other bytes at the distance of the bytes that are
+  // written next.
   ipc::write(mixed(ctx(), there(ctx(), first), there(ctx(), second)), file(),
              options(ipc::compression::none));
   EXPECT_TRUE(same_contents(read(), mixed(host_, first, second)));
@@ -119,7 +121,7 @@ TEST_P(streamed_write, downloads_only_the_bytes_that_views_refer_to) {
       {}, std::vector<std::byte>(rows * 16), std::vector<std::byte>(rows * letters, std::byte{'x'})};
   for (std::int32_t i = 0; i < rows; ++i) {
     const std::array<std::int32_t, 4> view{letters, 0x78787878, 0,
-                                           i * letters}; // length, prefix, buffer, offset
+                                           i * letters}; // length, prefix, buffer index, offset
     std::memcpy(texts->buffers[1].data() + static_cast<std::size_t>(i) * sizeof view, view.data(),
                 sizeof view);
   }
@@ -170,7 +172,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_downloaded) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  const table zeros = [&] { // they compress to almost nothing
+  const table zeros = [&] { // compresses to almost nothing
     auto values = std::make_shared<support::plain_array>();
     values->type = data_type(type_id::int64);
     values->length = 100'000;
@@ -184,7 +186,7 @@ TEST_P(streamed_write, compresses_one_window_while_the_next_is_downloaded) {
     const auto written = ipc::write(here, file(), options(body));
     EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers,
               (800'000 + window_bytes - 1) / window_bytes);
-    // Two windows, blocks of the largest size that compression may need, and the compressed bytes.
+    // Two windows, the largest blocks that compression may need, and the compressed bytes.
     EXPECT_LE(charged.read().peak,
               ring_bytes + 2 * (window_bytes + 64) + 2 * 16 * window_bytes + 2 * written);
     EXPECT_GE(charged.read().peak, staged() + 2 * window_bytes) << "both at once";
@@ -198,10 +200,10 @@ TEST_P(streamed_write, is_refused_by_the_hosts_budget_without_leaks) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
   const table here = there(ctx(), batch_of({data_type(type_id::int64), data_type(type_id::string)}, 20'000));
-  ipc::write(here, file(), options(ipc::compression::none)); // allocates chunks of the ring, not always all
+  ipc::write(here, file(), options(ipc::compression::none)); // allocates some chunks of the ring
   std::filesystem::remove(file());
   for (const auto body : bodies) {
-    // Room for one window, then for two windows without their compressed bytes.
+    // A budget for one window, then for two windows without their compressed bytes.
     for (const std::uint64_t room : {window_bytes + 100, 4 * window_bytes}) {
       if (body == ipc::compression::none && room > 3 * window_bytes) {
         continue;
@@ -232,10 +234,10 @@ TEST_P(streamed_write, charges_the_compressed_bytes_of_small_batches) {
       ctx(), support::table_of(host_, {{{"x", values->type, true, {}}}, {}}, {{values}, {values}, {values}}));
   const auto& charged = ctx()->on_host() ? ctx()->memory_budget() : ctx()->pinned_budget();
   ipc::write_options whole = options(ipc::compression::none);
-  whole.window_bytes = 1 << 20; // all batches together
+  whole.window_bytes = 1 << 20; // all batches fit into one window
   ipc::write(here, file(), whole);
   const std::uint64_t before = charged->statistics().current;
-  const std::uint64_t ring = ctx()->on_host() ? 0 : ring_bytes; // lanes allocate chunks when needed
+  const std::uint64_t ring = ctx()->on_host() ? 0 : ring_bytes; // chunks are allocated when they are needed
   for (const auto body : {ipc::compression::lz4, ipc::compression::zstd}) {
     whole.body = body;
     const budget_window window = charged->open_window();

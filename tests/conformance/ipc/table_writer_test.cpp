@@ -1,4 +1,4 @@
-// A file that is written table by table: from every device, of pending work, and where calls fail.
+// The writer that writes a file table by table: from every device, with pending work, and with failing calls.
 #include "conformance/ipc/write_test.hpp"
 
 #include <filesystem>
@@ -16,14 +16,14 @@ protected:
   [[nodiscard]] table original_of(const std::vector<data_type>& types, std::vector<std::int64_t> rows) const {
     return support::random_table(host_, types, {.batch_rows = std::move(rows)});
   }
-  /// Writes each batch as a table of its own.
+  /// Writes each batch as a separate table. Returns the bytes.
   static std::uint64_t write_each(const table& source, ipc::writer& to) {
     for (const batch& each : source.batches()) {
       to.write(table::make(source.ctx(), source.fields(), {each}));
     }
     return to.close();
   }
-  /// A table of 64 bytes that a fill on a stream sets to `value`.
+  /// Makes a table of 64 bytes that a pending fill on a stream sets to `value`.
   [[nodiscard]] table pending(std::uint8_t value, stream_ref on) const {
     const buffer bytes = make(64);
     fill(bytes, value, on);
@@ -69,7 +69,7 @@ TEST_P(table_writer, waits_for_pending_work_in_the_background) {
   for (std::uint8_t i = 0; i < tables; ++i) {
     rows.push_back(pending(0, side.ref()));
   }
-  { // allocates the chunks of the ring
+  { // allocates the chunks of the ring in advance
     ipc::writer to(file(), std::nullopt, joined);
     to.write(rows.front());
     to.close();

@@ -1,4 +1,4 @@
-// A read of all batches at once equals a read batch by batch, in one allocation and one transfer.
+// Reads of all batches at once, with one allocation and one transfer; they must equal reads batch by batch.
 #include "conformance/harness/folder_test.hpp"
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/base/error.hpp"
@@ -31,7 +31,7 @@ using support::random_array;
 using support::random_table;
 using support::same_contents;
 
-/// Every container with every compression.
+/// Returns options for every container with every compression.
 const std::vector<ipc::write_options>& writings() {
   static const std::vector<ipc::write_options> all = [] {
     std::vector<ipc::write_options> made;
@@ -52,7 +52,7 @@ const std::vector<ipc::write_options>& writings() {
 
 class whole_read : public folder_test {
 protected:
-  /// Chunks so small that most columns need several.
+  /// Uses chunks so small that most columns need several.
   void SetUp() override {
     context_ = small_context(shared_device());
     make_folder();
@@ -63,7 +63,7 @@ protected:
     return watch(context::create(std::move(on), options));
   }
 
-  /// Joined, unless the options say otherwise. On a device this is the default.
+  /// Reads a file and joins its batches unless the options say otherwise. On a device this is the default.
   [[nodiscard]] table read(ipc::read_options options = {}, const ipc::progress_hook& hook = {}) const {
     options.copy = copy_policy::always;
     if (!options.rechunk && ctx()->on_host()) {
@@ -75,7 +75,7 @@ protected:
     const counter_values now = ctx()->copies().read_counters();
     return ctx()->on_host() ? now.host_to_host : now.host_to_device;
   }
-  /// Every row of every column, independent of batches.
+  /// Compares the rows of all columns, regardless of batches.
   static void expect_rows(const table& seen, const table& expected) {
     ASSERT_EQ(seen.fields(), expected.fields());
     ASSERT_EQ(seen.rows(), expected.rows());
@@ -91,7 +91,7 @@ protected:
       EXPECT_EQ(count_nulls(seen), count_nulls(expected));
     }
   }
-  /// A table of arrays that begin in the middle of their buffers, with nulls of every pattern.
+  /// Makes a table of arrays with offsets and various null patterns.
   [[nodiscard]] table sliced_table(const std::vector<data_type>& types,
                                    const std::vector<std::int64_t>& rows) const {
     schema fields;
@@ -107,7 +107,7 @@ protected:
     }
     return support::table_of(host_, fields, batches);
   }
-  /// Types without dictionaries: random ones differ from batch to batch.
+  /// Returns the types without dictionaries, because random dictionaries differ from batch to batch.
   static std::vector<data_type> plain_types() {
     std::vector<data_type> types = support::file_types();
     std::erase_if(types, [](const data_type& type) { return type.id() == type_id::dictionary; });
@@ -124,7 +124,7 @@ TEST_P(whole_read, reads_streams_without_continuation_markers) {
   EXPECT_EQ(seen.rows(), 3);
   EXPECT_EQ(support::cells(seen, 1), (std::vector<support::cell>{"one", "", "three"}));
 
-  // The old end of a stream, 4 bytes of zeros, with anything behind it.
+  // The end marker before Arrow 0.15, 4 zero bytes, followed by arbitrary bytes.
   const table original = random_table(host_, plain_types(), {.batch_rows = {20, 7}});
   ipc::write(original, file(), {.format = ipc::container::stream});
   std::filesystem::resize_file(file(), std::filesystem::file_size(file()) - 8);
@@ -228,10 +228,10 @@ TEST_P(whole_read, takes_one_transfer_into_one_allocation) {
   }
 }
 
-/// Steps of a kernel would travel with the bytes.
+/// Without a kernel no steps are uploaded, so exactly the bytes of the columns are transferred.
 TEST_P(whole_read, copies_adjacent_columns_together_without_a_kernel) {
   constexpr std::size_t columns = 40;
-  constexpr std::int64_t rows = 128; // of 4 bytes: no padding, and several columns in a chunk
+  constexpr std::int64_t rows = 128; // rows of 4 bytes: no padding, and several columns in a chunk
   schema fields;
   std::vector<std::vector<support::shared_array>> batches(1);
   for (std::size_t c = 0; c < columns; ++c) {
@@ -247,7 +247,7 @@ TEST_P(whole_read, copies_adjacent_columns_together_without_a_kernel) {
   expect_rows(seen, original);
 }
 
-/// Zeros up to the next multiple of 64 behind every buffer, as the Arrow format recommends.
+/// Every buffer is padded with zeros to a multiple of 64 bytes, as the Arrow format recommends.
 TEST_P(whole_read, pads_buffers_with_zeros) {
   const table original = sliced_table({data_type(type_id::int8), data_type(type_id::string),
                                        data_type(type_id::boolean), data_type(type_id::string_view)},
@@ -289,10 +289,10 @@ TEST_P(whole_read, uses_the_memory_of_the_table_plus_a_constant) {
       const budget_window staged = ctx()->pinned_budget()->open_window();
       const table seen = read();
       const std::uint64_t kept = ctx()->memory_budget()->statistics().current;
-      // A landing chunk for each chunk that threads share, and what describes the work.
+      // A landing buffer for each shared chunk, and the steps of the kernels.
       EXPECT_LE(window.read().peak, seen.byte_size() + 12 * chunk_bytes + 160'000);
       EXPECT_LE(kept, window.read().peak);
-      // Decoded bytes also only pass through the chunks of the ring.
+      // Decoded bytes use only the chunks of the ring, too.
       if (!ctx()->on_host()) {
         EXPECT_LE(staged.read().peak, ctx()->options().staging.pinned_bytes);
       }
@@ -362,7 +362,7 @@ TEST_P(whole_read, can_read_from_bytes) {
   const table original = random_table(host_, support::file_types(), {.batch_rows = {50, 3, 20}});
   for (const ipc::write_options& writing : writings()) {
     SCOPED_TRACE(text_of(writing));
-    const std::string bytes = "xyz" + ipc::write_bytes(original, writing); // at an odd address
+    const std::string bytes = "xyz" + ipc::write_bytes(original, writing); // an unaligned address
     const auto reading =
         ipc::reader::open(std::as_bytes(std::span(bytes)).subspan(3), nullptr, {.copy = copy_policy::always});
     expect_rows(reading->read_all(ctx()), original);
@@ -436,7 +436,7 @@ TEST_P(whole_read, leaks_nothing_if_any_call_fails) {
   set_report_sink(before);
 }
 
-/// The checks on the device must find what the reader does not check itself.
+/// Damaged values that the reader does not check on the host must be found by checks on the device.
 TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
   constexpr std::size_t changes = 40;
   const table original = random_table(host_, support::file_types(), {.batch_rows = {9, 40, 0, 5}});
@@ -486,7 +486,7 @@ TEST_P(whole_read, of_a_file_that_shrinks_is_an_error) {
     for (const std::uint64_t left : {std::uint64_t{20'000}, std::uint64_t{0}}) {
       ipc::write(original, file(), writing);
       const auto reading = ipc::reader::open(file(), {.copy = copy_policy::always});
-      // Most of the bodies are gone once the reader has begun: there are more batches than it reads at once.
+      // Truncates the file after the reader has begun. There are more batches than it reads at once.
       bool cut = false;
       try {
         static_cast<void>(reading->read_all(ctx(), [&](const ipc::progress&) {

@@ -1,4 +1,4 @@
-// A fixture for files that are written from each backend through small windows and a small staging ring.
+// A fixture for writing files from each backend, with small windows and a small staging ring.
 #pragma once
 
 #include "conformance/harness/folder_test.hpp"
@@ -40,9 +40,9 @@ protected:
     return watch(context::create(std::move(on), options));
   }
 
-  /// By libarrow.
+  /// Reads the file without joining batches.
   [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
-  /// A copy of a table in memory of the context.
+  /// Copies a table to memory of the context.
   [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
     const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
     return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
@@ -54,10 +54,10 @@ protected:
     return {.format = format, .body = body, .durable = false, .window_bytes = window_bytes};
   }
 
-  /// Writes a table again and again, and each time the next call of the driver fails, until none does. A
-  /// failed write must leave nothing in the folder.
+  /// Writes a table with the first backend call failing, then with the second one, until none fails. A failed
+  /// write must leave nothing in the folder.
   /// @param write        writes a copy of the table to `file()` with the given compression
-  /// @param least_calls  how many calls of a device must fail
+  /// @param least_calls  minimum number of failing calls on a device
   template <class Write>
   void fail_each_call(const table& original, std::uint64_t least_calls, const Write& write) {
     const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
@@ -92,7 +92,7 @@ protected:
     set_report_sink(reports);
   }
 
-  /// Where tables are made and compared.
+  /// A host context to make and compare tables.
   std::shared_ptr<context> host_ = watch(context::create(make_host_backend()));
 };
 

@@ -1,5 +1,5 @@
-// The memory taken from the device stays within the root budget and one slab
-// (saeta/resource/cache/caching_resource.hpp), whatever sizes are allocated and freed.
+// The memory taken from the device exceeds the root budget by at most one slab
+// (saeta/resource/cache/caching_resource.hpp), for any sequence of sizes.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 class bound_of_the_device : public context_test {
 protected:
-  void SetUp() override {} // each test has a budget of its own
+  void SetUp() override {} // each test makes a context with its own budget
 
   [[nodiscard]] std::shared_ptr<context> open(std::uint64_t budget) {
     context_options options;
@@ -47,7 +47,7 @@ TEST_P(bound_of_the_device, holds_as_soon_as_the_budget_is_lowered) {
   ASSERT_GE(held(ctx), 32U << 20);
   ctx->set_budget(8 << 20);
   EXPECT_LE(held(ctx), (8U << 20) + ctx->options().memory.caching.slab);
-  EXPECT_TRUE(comes_true([&] { // once the block's last use has passed
+  EXPECT_TRUE(comes_true([&] { // when the last use of the block has finished
     ctx->trim();
     return ctx->device_backend()->pool_bytes() < (32U << 20);
   })) << "the driver's pool keeps it";
@@ -99,7 +99,7 @@ TEST_P(bound_of_the_device, holds_for_random_sizes_at_a_full_budget) {
       if (!mine.empty() && (mine.size() == most_live || random() % 4 == 0)) {
         drop_one();
       }
-      if (round % 750 == 749) { // what is left keeps slabs of all classes partly used
+      if (round % 750 == 749) { // keeps some blocks, so that slabs of all classes are partly used
         while (mine.size() > most_live / 10) {
           drop_one();
         }

@@ -46,7 +46,7 @@ TEST_P(contexts, count_events_only_between_different_streams) {
     ctx()->copies().fill(token.mutable_data<char>(b), 1, 4096, stream);
     return b;
   };
-  static_cast<void>(use_on(ctx()->work_stream())); // the first block waits for its slab
+  static_cast<void>(use_on(ctx()->work_stream())); // the first use of a slab waits for its allocation
   ctx()->copies().reset_counters();
   for (int round = 0; round < 100; ++round) {
     static_cast<void>(use_on(ctx()->work_stream()));
@@ -307,7 +307,7 @@ TEST_P(contexts, trim_returns_the_freed_bytes) {
   const memory_statistics before = ctx->reports().statistics();
   EXPECT_EQ(before.pinned, 8192U);
   EXPECT_GT(before.held, 1000U);
-  const std::uint64_t pool = ctx->device_backend()->pool_bytes(); // the pool returns larger pieces
+  const std::uint64_t pool = ctx->device_backend()->pool_bytes(); // the pool may free more than requested
   const std::size_t went_back = ctx->trim();
   EXPECT_GE(went_back, before.held + before.pinned);
   EXPECT_LE(went_back, std::max(before.held, pool) + before.pinned);

@@ -1,4 +1,4 @@
-// Contexts with a child budget or a reservation, and what happens when a request does not fit.
+// Contexts with a child budget or a reservation, and requests that do not fit.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -32,7 +32,7 @@ TEST_P(derived_contexts, a_child_and_its_parent_agree_in_any_order_of_destructio
     const bytes_by_name by_budget{{"query", 600}, {ctx()->memory_budget()->name(), 300}};
     EXPECT_EQ(ctx()->reports().live_by_budget(), by_budget);
     if (child_first) {
-      query.reset(); // the buffer keeps what it needs
+      query.reset(); // the buffer keeps the budget alive
       in_child = {};
       EXPECT_EQ(current(), 300U);
       in_parent = {};

@@ -1,7 +1,8 @@
-// Memory that captures allocate belongs to their graph until the pool is released. The capture stays whole.
+// Graph pools: memory that a capture allocates belongs to its graph until the pool is released. Allocating
+// must not invalidate the capture.
 //
-// These tests launch a graph by hand, as work on a stream that is ordered only with the host: a simulated
-// device does not run what it captures. It does report where a wait is missing.
+// The simulated device does not run captured work, so tests simulate the launch of a graph by work on a
+// stream that is ordered only with the host. The device reports missing waits.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/base/error.hpp"
@@ -52,7 +53,7 @@ protected:
     foreign_.reset();
     context_test::TearDown();
   }
-  /// Streams of another library. Graphs are captured on the first.
+  /// Returns the stream of another library on which graphs are captured.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] stream_ref other() const { return other_->ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
@@ -64,14 +65,14 @@ protected:
     EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
     return ctx()->memory_budget()->statistics().current;
   }
-  /// Allocates on the capturing stream, as the allocator of another library does.
+  /// Allocates from the pool on the capturing stream, as the allocator of another library does.
   [[nodiscard]] void* lend(std::size_t size = pool_bytes) const {
     return lend_memory(ctx(), size, foreign(), "array");
   }
   void take_back(void* address, std::size_t size = pool_bytes) const {
     take_back_memory(address, size, handle());
   }
-  /// Memory of the pool that a capture allocated and freed.
+  /// Allocates and frees memory of the pool in a capture. Returns its address.
   [[nodiscard]] void* captured_and_freed() const {
     const graph_pool_scope open(pool());
     graph_capture capture(device(), handle());

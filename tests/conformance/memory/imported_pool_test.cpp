@@ -1,8 +1,8 @@
-// Memory of one process in another: names of shared bytes, imported pools, and when the exporter may free.
+// Sharing device memory between processes: descriptions of shared bytes, imported pools, and when the
+// exporter may free.
 //
-// On sim one process stands for two: a pool may be imported by the process that exports it. On CUDA two real
-// processes test the driver (tests/interop/test_gpu_cuda_sharing.py); here CUDA is tested only on the
-// exporter's side.
+// On sim one process plays both parts, because it can import its own pool. On CUDA only the exporter is
+// tested here; tests/interop/test_gpu_cuda_sharing.py uses two processes.
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/context.hpp"
@@ -26,7 +26,7 @@ constexpr std::size_t size = 5000;
 class imported_pools : public backend_test {
 protected:
   [[nodiscard]] bool on_host() const { return device().device().kind == device_kind::cpu; }
-  /// Whether one process may both export and import.
+  /// Returns whether a process can import its own pool.
   [[nodiscard]] bool imports_own() const { return backend_name({GetParam(), 0}) == "sim"; }
 
   std::shared_ptr<context> exportable(resource_kind base = resource_kind::caching) {
@@ -64,7 +64,7 @@ protected:
     EXPECT_EQ(::close(descriptor), 0);
     return pool;
   }
-  /// Whether it was dropped by the time of the call.
+  /// Makes a lease that sets `dropped` when it is released.
   static std::shared_ptr<void> lease(bool& dropped) {
     return {&dropped, [](void* flag) { *static_cast<bool*>(flag) = true; }};
   }
@@ -235,7 +235,7 @@ TEST_P(imported_pools, map_an_allocation_once_for_all_users) {
   }
 }
 
-/// What an exporter keeps for an importer.
+/// The lease of an exporter: keeps the shared buffer alive for an importer.
 struct kept_bytes {
   explicit kept_bytes(const buffer& of) : bytes(of), hold({&bytes, 1}, access::read_write) {}
 
@@ -247,13 +247,13 @@ TEST_P(imported_pools, are_unmapped_after_the_importers_work_and_before_the_leas
   if (!imports_own()) {
     GTEST_SKIP() << "one process alone";
   }
-  const auto ctx = exportable(resource_kind::async); // its memory goes back to the driver at once
+  const auto ctx = exportable(resource_kind::async); // frees memory to the driver at once
   auto kept = std::make_shared<kept_bytes>(filled(ctx, 7));
   auto pool = import(*ctx);
   const shared_bytes named = share_bytes(kept->bytes);
   const std::weak_ptr<kept_bytes> held = kept;
   buffer opened = pool->open_bytes(ctx, named, std::move(kept), "opened");
-  pool.reset(); // open memory keeps the pool
+  pool.reset(); // mapped memory keeps the pool alive
   stream side(shared_device());
   auto gate = close_gate(side.native_handle());
   {

@@ -1,4 +1,5 @@
-// Memory lent by address counts like a buffer. It is reused only behind the work of every stream using it.
+// Memory lent by address to other libraries: it is counted like a buffer, and reused only after the work of
+// all streams that use it.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "conformance/harness/pinned_bytes.hpp"
@@ -45,12 +46,12 @@ protected:
     ctx()->wait_for_releases(std::chrono::seconds(60));
     return ctx()->memory_budget()->statistics().current;
   }
-  /// Acts as a borrower, which uses the memory without a token.
+  /// Writes the memory like a borrower, without a use token.
   void work_on(void* address, std::uint8_t value, stream_ref stream) const {
     device().fill(address, value, lent_bytes, stream.native_handle());
   }
-  /// Lends memory while the borrower's work on `before` is held back, and then until `before` is lent again.
-  /// The next owner works behind the borrower; otherwise the borrower's late write would show.
+  /// Lends memory until the address `before` is reused, while the borrower's work on it is blocked by a gate.
+  /// The next owner's write must be ordered after the borrower's write.
   void expect_reuse_behind(void* before, const std::unique_ptr<gate>& held, stream_ref stream) const {
     constexpr std::size_t most = 32;
     std::vector<void*> next;
@@ -159,7 +160,7 @@ TEST_P(lent_memory, keeps_its_context_alive) {
   EXPECT_FALSE(alive.expired());
 }
 
-// The simulated device also reports the missing edge where one of these waits is left out.
+// If one of these waits is missing, the simulated device also reports a race.
 
 TEST_P(lent_memory, is_reused_on_another_stream_after_the_work_on_its_stream) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
@@ -200,7 +201,7 @@ TEST_P(lent_memory, on_a_single_stream_needs_no_event_and_no_wait) {
     take_back_memory(lent, lent_bytes, first().native_handle());
   };
   const auto held = hold(first());
-  lend_and_return(); // the first block waits for its slab
+  lend_and_return(); // the first use of a slab waits for its allocation
   lend_and_return();
   ctx()->copies().reset_counters();
   for (int round = 0; round < 10; ++round) {
@@ -213,7 +214,7 @@ TEST_P(lent_memory, on_a_single_stream_needs_no_event_and_no_wait) {
 }
 
 TEST_P(lent_memory, records_one_event_for_repeated_uses_on_a_stream) {
-  const stream foreign(shared_device()); // marked with an event at once
+  const stream foreign(shared_device()); // not an own stream: records an event at once
   const auto events = [&](int notes) {
     void* const lent = lend_memory(ctx(), lent_bytes, first(), "torch");
     for (int i = 0; i < notes; ++i) {
@@ -247,7 +248,7 @@ TEST_P(lent_memory, is_reused_after_a_use_noted_by_another_thread_on_its_default
   std::unique_ptr<gate> held;
   std::latch noted(1);
   std::latch over(1);
-  std::thread other([&] { // the thread has its stream as long as it runs
+  std::thread other([&] { // its default stream exists until the thread ends
     const stream_ref mine(device(), per_thread_stream);
     held = hold(mine);
     work_on(lent, 1, mine);

@@ -1,4 +1,4 @@
-// What kind of memory buffers have, and what follows from it for consumers.
+// The memory kind of buffers, and its consequences for exports.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"

@@ -1,4 +1,4 @@
-// Buffers of page-locked memory: ordered as any other, and charged to the host's budget.
+// Buffers in page-locked memory: stream-ordered like others, and charged to the host's budget.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/staging/staging_ring.hpp"
@@ -92,7 +92,7 @@ TEST_P(pinned_buffers, are_freed_from_the_cache_for_other_requests) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the budget of the context is the host's";
   }
-  static_cast<void>(pinned(600'000)); // rounded up to the whole limit, and kept by the cache
+  static_cast<void>(pinned(600'000)); // rounded up to the whole limit, and cached
   settle();
   EXPECT_EQ(ctx()->reports().statistics().pinned, host_limit);
   const buffer small = pinned(100'000);
@@ -150,7 +150,7 @@ TEST_P(pinned_buffers, copies_between_them_and_the_device_count_by_their_directi
   EXPECT_EQ(read(own), std::vector<std::uint8_t>(1000, 3));
 }
 
-/// With chunks of 4 KiB, on one thread.
+/// Tests the staging ring with chunks of 4 KiB on one thread.
 class pinned_chunks : public backend_test {
 protected:
   [[nodiscard]] std::shared_ptr<context> with_room(std::uint64_t bytes) {

@@ -1,5 +1,5 @@
-// What the context does for a request that does not fit (saeta/memory/pressure.hpp): each step, its place in
-// the order, and that a policy can leave it out.
+// The steps of a context for a request that does not fit (saeta/memory/pressure.hpp): their effects, their
+// order, and policies that disable them.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
@@ -14,7 +14,7 @@ class pressure_steps : public context_test {
 protected:
   static constexpr std::uint64_t room = 1 << 20;
 
-  void SetUp() override {} // each test has a context with a policy of its own
+  void SetUp() override {} // each test makes a context with its own policy
 
   [[nodiscard]] std::shared_ptr<context> with(std::string_view stack, const pressure_policy& policy) {
     context_options options;
@@ -41,7 +41,7 @@ protected:
     }
     return seen;
   }
-  /// A buffer of most of the budget that is dropped while a stream behind a gate still writes it.
+  /// Allocates most of the budget and drops the buffer while a write to it is blocked by the returned gate.
   [[nodiscard]] std::unique_ptr<gate> drop_pending(const std::shared_ptr<context>& from, stream_ref writer) {
     const buffer dropped = take(from, room - 64);
     auto held = close_gate(writer.native_handle());
@@ -56,7 +56,7 @@ TEST_P(pressure_steps, a_request_waits_for_pending_releases) {
   const auto writer = ctx->borrow_stream();
   const auto held = drop_pending(ctx, writer.ref());
   std::atomic<bool> waits{false};
-  const support::interrupts hook([&] { // called once the request waits
+  const support::interrupts hook([&] { // called when the request waits
     if (held) {
       held->open();
     }
@@ -125,7 +125,7 @@ TEST_P(pressure_steps, unused_memory_is_trimmed_unless_the_policy_disables_it) {
 TEST_P(pressure_steps, a_refusal_of_a_child_does_not_trim_the_cache_of_its_siblings) {
   const auto ctx = with("budget, caching", {});
   const auto child = watch(ctx->with_budget("child", 1000));
-  const auto live = [&] { // acts as a neighbour that allocates the same sizes again and again
+  const auto live = [&] { // a sibling that repeatedly allocates the same sizes
     for (const std::size_t bytes : {std::size_t{100}, std::size_t{5000}, std::size_t{70'000}, room / 4}) {
       static_cast<void>(take(ctx, bytes));
     }

@@ -1,4 +1,4 @@
-// Many threads on one context, and another that checks its numbers at every instant.
+// Many threads use one context, while another thread checks its statistics.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 
@@ -10,11 +10,12 @@
 namespace saeta::conformance {
 namespace {
 
-constexpr std::size_t unit = 4096; // every request is a multiple of it
+constexpr std::size_t unit = 4096; // all requests are multiples of this
 constexpr std::size_t largest = 8 * unit;
 
-/// The bytes that one thread holds, for others to read: exactly `bytes`, or, while it allocates or frees, all
-/// of them or none. The word numbers the changes: two equal readings mean no change in between.
+/// The bytes that one thread holds, published for others: exactly `bytes`, or all or none of them while it
+/// allocates or frees. The atomic word includes a counter of changes, so that two equal readings mean no
+/// change in between.
 class holding {
 public:
   void changing(std::size_t bytes) { publish(bytes, true); }
@@ -54,7 +55,7 @@ protected:
     context_ = new_context(options);
   }
 
-  /// Reads the context once. Adds a failure for each impossible number.
+  /// Reads the statistics of the context once, and reports impossible numbers as failures.
   void sample(const holdings& all) const {
     const auto before = words(all);
     const budget_statistics now = ctx()->memory_budget()->statistics();
@@ -75,7 +76,7 @@ protected:
     EXPECT_EQ(now.remaining, now.limit - now.current);
     EXPECT_EQ(now.refused, 0U) << "others were going to free";
   }
-  /// Allocates, writes, verifies and frees.
+  /// Allocates, writes, verifies and frees a buffer.
   void live(std::size_t bytes, std::uint8_t pattern, stream_ref own, holding& mine) const {
     mine.changing(bytes);
     {

@@ -1,4 +1,5 @@
-// Two devices of one process: buffers on both, work on each other's memory, and release after the last use.
+// Two devices in one process: buffers on both, accesses to memory of the other device, and release after the
+// last use.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -35,7 +36,7 @@ protected:
     there_->copies().fill(token.mutable_data<std::uint8_t>(made), value, shared_bytes, there());
     return made;
   }
-  /// A copy between the devices on a stream of `on`.
+  /// Copies between the devices on a stream of the context `on`.
   void copy(const buffer& target, const buffer& source, context& on, stream_ref stream) const {
     use_token token(stream, {writes(target), reads(source)});
     on.copies().copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), shared_bytes,
@@ -51,25 +52,25 @@ TEST_P(two_devices, copies_between_them_wait_for_the_writer_from_either_device) 
   const buffer ours = make(shared_bytes);
   fill(ours, 1, here());
   const buffer theirs = make_there(2);
-  copy(ours, theirs, *ctx(), here()); // pulled
+  copy(ours, theirs, *ctx(), here()); // pulled by the first device
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 2));
   fill(ours, 3, here());
-  copy(theirs, ours, *ctx(), here()); // pushed
+  copy(theirs, ours, *ctx(), here()); // pushed by the first device
   fill(ours, 4, here());
-  copy(ours, theirs, *there_, there()); // pushed by the other device
+  copy(ours, theirs, *there_, there()); // pushed by the second device
   EXPECT_EQ(read(ours), std::vector<std::uint8_t>(shared_bytes, 3));
 }
 
 TEST_P(two_devices, memory_is_reused_after_the_work_of_the_other_device) {
   const buffer theirs = make_there(7);
-  static_cast<void>(make(shared_bytes)); // the cache has memory before the gate closes
+  static_cast<void>(make(shared_bytes)); // fills the cache before the gate closes
   const auto held = close_gate(here().native_handle());
   std::uintptr_t address = 0;
   {
     const buffer gone = make(shared_bytes);
     address = gone.address();
     fill(gone, 1, here());
-    copy(gone, theirs, *there_, there()); // its last use waits behind the gate
+    copy(gone, theirs, *there_, there()); // its last use is blocked by the gate
   }
   buffer next = make(shared_bytes);
   fill(next, 9, ctx()->work_stream());
@@ -89,7 +90,7 @@ TEST_P(two_devices, a_trim_waits_for_work_of_the_other_device) {
       copy(gone, theirs, *there_, there());
     }
     ctx()->drain();
-    ctx()->trim(); // on sim, an edge that is missing here fails the test
+    ctx()->trim(); // on sim, a missing wait is reported as a race
   }
   there_->synchronize(there());
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(60)));
@@ -128,7 +129,7 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
   if (ctx()->on_host() || !device().can_access_peer(*there_->device_backend())) {
     GTEST_SKIP() << "the two devices have no peer access";
   }
-  { const use_token token(here(), {reads(theirs)}); } // from now on the memory is visible here
+  { const use_token token(here(), {reads(theirs)}); } // makes the memory visible to this device
   const stream unnamed(shared_device());
   const buffer seen = make(shared_bytes);
   fill(seen, 0, ctx()->work_stream());

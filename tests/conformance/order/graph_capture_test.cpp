@@ -1,4 +1,4 @@
-// Views and tokens on a stream that captures a graph: the capture stays whole, and no edge is lost for it.
+// Views and use tokens on a stream that captures a graph: the capture stays valid, and ordering is complete.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "conformance/harness/pinned_bytes.hpp"
@@ -27,7 +27,7 @@ protected:
     foreign_.reset();
     context_test::TearDown();
   }
-  /// A stream of another library.
+  /// Returns a stream of another library.
   [[nodiscard]] stream_ref foreign() const { return foreign_->ref(); }
   [[nodiscard]] stream_ref ours() const { return ours_->ref(); }
   [[nodiscard]] buffer filled(std::uint8_t value) const {
@@ -36,7 +36,7 @@ protected:
     ctx()->synchronize(ctx()->work_stream());
     return made;
   }
-  /// Our work may be pending when another library calls.
+  /// Returns whether work can be pending: not on the host.
   [[nodiscard]] bool asynchronous() const { return !ctx()->on_host(); }
   [[nodiscard]] std::uint64_t waits() const { return ctx()->copies().read_counters().synchronizations; }
   [[nodiscard]] std::uint64_t pending() const { return ctx()->reports().statistics().pending_releases; }
@@ -96,7 +96,7 @@ TEST_P(graph_captures, delay_the_release_of_views_until_they_end) {
 TEST_P(graph_captures, are_noted_at_a_hand_over_without_waits) {
   const auto memory = filled(1);
   auto another = std::optional(filled(2));
-  external_memory lent; // its pending work is unknown
+  external_memory lent; // its pending work is unknown to Saeta
   lent.pointer = reinterpret_cast<void*>(memory.address());
   lent.bytes = memory.size();
   lent.device = ctx()->device();
@@ -187,7 +187,7 @@ TEST_P(graph_captures, give_their_stream_another_identity_until_they_end) {
 }
 
 TEST_P(graph_captures, allow_their_stream_to_be_destroyed_afterwards) {
-  for (int round = 0; round < 3; ++round) { // companion streams are reused
+  for (int round = 0; round < 3; ++round) { // several rounds, because companion streams are reused
     auto b = std::optional(filled(1));
     std::optional<stream> brief(shared_device());
     graph_capture capture(device(), brief->ref().native_handle());

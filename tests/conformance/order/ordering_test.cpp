@@ -1,4 +1,5 @@
-// Order between streams, and release after the last use. A gate holds one stream back; others must wait.
+// Ordering between streams, and release after the last use. A gate blocks one stream, and the others must
+// wait.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "conformance/harness/pinned_bytes.hpp"
@@ -22,7 +23,8 @@ class ordering : public context_test {
 protected:
   void SetUp() override {
     context_test::SetUp();
-    // Streams and memory are made before a gate closes: making them may wait for the device.
+    // Streams and memory are created in advance, because that may wait for the device and so hang behind a
+    // gate.
     first_.emplace(ctx()->borrow_stream());
     second_.emplace(ctx()->borrow_stream());
     third_.emplace(ctx()->borrow_stream());
@@ -32,7 +34,7 @@ protected:
   [[nodiscard]] stream_ref third() const { return third_->ref(); }
   [[nodiscard]] std::uint8_t* landing() const { return landing_.data(); }
   [[nodiscard]] bool landed(std::uint8_t value) const { return landing_.all_are(value); }
-  /// A closed gate on `stream`; null on a backend that runs inline.
+  /// Closes a gate on `stream`; null on a backend that runs inline.
   [[nodiscard]] std::unique_ptr<gate> hold(stream_ref stream) const {
     return close_gate(stream.native_handle());
   }
@@ -47,7 +49,7 @@ protected:
     ctx()->synchronize(ctx()->work_stream());
     return made;
   }
-  /// Allocates and fills on the stream until the memory at this address is given out again.
+  /// Allocates and fills buffers on the stream until one of them reuses this address.
   [[nodiscard]] std::vector<buffer> fill_until_reused(std::uintptr_t address, std::uint8_t value,
                                                       stream_ref on) const {
     std::vector<buffer> made;
@@ -59,11 +61,12 @@ protected:
     return made;
   }
 
-  /// Fills the buffer as a consumer with a view does.
+  /// Fills the buffer like a consumer, without a use token.
   void fill_unannounced(const buffer& of, std::uint8_t value, const stream& foreign) const {
     device().fill(reinterpret_cast<void*>(of.address()), value, ordered_bytes, foreign.ref().native_handle());
   }
-  /// Hands the buffer over to `second` while work of `writer`, which fills it with `value`, is held back.
+  /// Hands the buffer over to `second` while `writer`'s fill with `value` is blocked. The consumer must see
+  /// `value`.
   void expect_handover_in_order(const buffer& b, stream_ref writer, const std::unique_ptr<gate>& held,
                                 std::uint8_t value) const {
     order_handover(std::array{b}, second());
@@ -77,14 +80,14 @@ protected:
     EXPECT_TRUE(landed(value));
     EXPECT_TRUE(writer.idle());
   }
-  /// The same for a hand-over to the host.
+  /// Checks a hand-over to the host in the same way.
   void expect_handover_to_host_in_order(const buffer& b, stream_ref writer,
                                         const std::unique_ptr<gate>& held) const {
     open_while_the_host_waits(held, [&] { synchronize_handover(std::array{b}); });
     EXPECT_TRUE(writer.idle()) << "handed over before the write";
-    open(held); // if it has failed
+    open(held); // still closed after a failure
   }
-  /// Either of the two. Afterwards the writer has finished.
+  /// Checks one of the two kinds of hand-over. Afterwards the writer has finished.
   void expect_handover_in_order(const buffer& b, const stream& writer, const std::unique_ptr<gate>& held,
                                 std::uint8_t value, bool for_host) const {
     if (for_host) {
@@ -358,7 +361,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
     auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
     ctx()->copies().fill(token->mutable_data<char>(b), 9, ordered_bytes, foreign.ref());
     graph_capture capture(device(), foreign.ref().native_handle());
-    token.reset(); // what was queued before the capture can't be marked during it
+    token.reset(); // no event can be recorded during the capture for work before it
     if (!ctx()->on_host()) {
       EXPECT_THROW(order_handover(std::array{b}, second()), error) << "while the capture goes on";
     }
@@ -370,18 +373,18 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
 TEST_P(ordering, unknown_work_is_settled_once) {
   const buffer b = filled(1);
   const auto events = [&] { return ctx()->clocks()->events_recorded(); };
-  const std::uint64_t one = ctx()->on_host() ? 0 : 1; // over all work of the device
+  const std::uint64_t one = ctx()->on_host() ? 0 : 1; // an event over all work of the device
   for (const access consumer : {access::read, access::write}) {
     for (const access mode : {access::read, access::write}) {
       const auto use_it = [&] { const use_token token(first(), {{b, mode}}); };
-      { const use_token known(first(), {writes(b)}); } // so that the use needs no event of another stream
+      { const use_token known(first(), {writes(b)}); } // so that no other event is needed
       { const export_hold view(std::array{b}, consumer); }
       const bool conflict = consumer == access::write || mode == access::write;
       std::uint64_t before = events();
       use_it();
       EXPECT_EQ(events() - before, conflict ? one : 0);
       before = events();
-      const std::shared_ptr<void> capture = ctx()->capturing(); // refuses events over all work
+      const std::shared_ptr<void> capture = ctx()->capturing(); // prevents events over all work
       EXPECT_NO_THROW(use_it());
       EXPECT_NO_THROW(use_it());
       EXPECT_EQ(events() - before, 0U) << "asked for all work of the device again";
@@ -509,7 +512,7 @@ TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
   if (!second) {
     GTEST_SKIP() << one_device_alone;
   }
-  std::vector<stream> there; // until one has the id of `first`, in case each device numbers its own
+  std::vector<stream> there; // until one has the id of `first`, if devices number their streams separately
   do {
     there.emplace_back(second);
   } while (there.back().ref().id() < first().id() && there.size() < 64);
@@ -526,7 +529,7 @@ TEST_P(ordering, streams_of_two_backends_with_the_same_id_are_not_the_same) {
 
 TEST(ordering_of_two_backends, a_host_stream_waits_for_a_device_stream_with_the_same_id) {
   sim::options chosen;
-  chosen.run_percent = 0; // work runs only when the host waits
+  chosen.run_percent = 0; // work runs only when a call waits for it
   const auto device = sim::device::create(chosen);
   const auto host = make_host_backend();
   const stream_ref theirs(*device, legacy_stream);

@@ -78,7 +78,7 @@ TEST_P(budget_of_a_context, never_refuses_a_loop_within_the_limit) {
     const auto other = ctx->borrow_stream();
     for (int round = 0; round < 700; ++round) {
       const buffer most = buffer::allocate(ctx, options.budget - 64, ctx->work_stream());
-      use_token token(other.ref(), {writes(most)}); // pending on another stream when it is freed
+      use_token token(other.ref(), {writes(most)}); // work on another stream is pending when it is freed
       ctx->copies().fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(),
                          other.ref());
     }

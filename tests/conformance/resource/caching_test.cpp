@@ -1,4 +1,4 @@
-// The order that the cache keeps (saeta/resource/cache/caching_resource.hpp), tested with work that is
+// Stream ordering of the cache (saeta/resource/cache/caching_resource.hpp), tested with work that is
 // certainly pending.
 
 #include "conformance/harness/backends.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 class caching : public backend_test {
 protected:
-  static constexpr std::size_t size = 3 << 20; // has a slab to itself
+  static constexpr std::size_t size = 3 << 20; // a block of this size has its own slab
 
   static constexpr std::size_t most = 8 << 20; // anything larger is not cached
 
@@ -57,13 +57,13 @@ protected:
   [[nodiscard]] copy_kind within() const {
     return on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
   }
-  /// Queues a copy of the block.
+  /// Queues a copy of the block to `target`.
   void copy(const block& freed, const device_memory& target, stream_ref on) {
     device().copy(target.data(), freed.pointer, freed.bytes, within(), on.native_handle());
   }
 
-  /// Reads a block late on one stream, frees it, allocates it again on `next` and writes it. Returns what the
-  /// late read saw.
+  /// Queues a blocked read of a block, frees the block, allocates it again on `next` and writes it. Returns
+  /// the bytes that the read has seen.
   std::vector<std::uint8_t> reuse(stream_ref next) { return reuse(first(), next, ordered::yes); }
   enum class ordered { yes, no };
   std::vector<std::uint8_t> reuse(stream_ref last, stream_ref next, ordered how) {
@@ -181,7 +181,7 @@ TEST_P(caching, a_block_of_an_idle_stream_needs_no_wait) {
   const block stolen = get(size, second());
   EXPECT_EQ(stolen.pointer, idle.pointer);
   fill(stolen, 2, second());
-  device().synchronize_stream(second().native_handle()); // hangs if the allocation waited
+  device().synchronize_stream(second().native_handle()); // would hang if the allocation had waited
   if (held) {
     held->open();
   }
@@ -259,7 +259,7 @@ TEST_P(caching, an_upstream_failure_changes_nothing) {
     EXPECT_EQ(cache_->statistics().slabs, 0U);
     put(get(bytes, first()), first());
     cache_->trim();
-    // Otherwise the pool may get the memory back later, and a retry after the next failure would succeed.
+    // Waits until the pool has the memory back. Otherwise a retry after the next failure might succeed.
     const std::optional<point> freed = clocks_->mark_device();
     ASSERT_TRUE(freed.has_value());
     synchronize(*freed);
@@ -284,7 +284,7 @@ TEST_P(caching, blocks_freed_by_another_thread_are_reused_on_their_stream) {
     passed.push_back(get(size, first()));
     addresses.insert(passed.back().pointer);
   }
-  std::jthread([&] { // the thread ends and leaves its freed blocks to others
+  std::jthread([&] { // when the thread ends, its freed blocks are shared
     for (const block& each : passed) {
       put(each, first());
     }

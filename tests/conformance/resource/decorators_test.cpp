@@ -1,4 +1,5 @@
-// Decorators on every backend: what they record, what they detect, and that any order works.
+// Resource decorators on every backend: the records of logging, the errors found by the guard, and stacks in
+// any order.
 
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
@@ -54,7 +55,7 @@ private:
 
 std::uint8_t* bytes_of(const block& of) { return static_cast<std::uint8_t*>(of.pointer); }
 
-/// A record without the members that differ from run to run.
+/// The members of a log record that are the same in every run.
 struct seen {
   std::uint64_t order;
   memory_event what;
@@ -99,7 +100,7 @@ TEST_P(decorators, log_of_a_full_stack_is_exact) {
   EXPECT_THROW(
       static_cast<void>(stack.top->allocate({.bytes = 2 << 20, .charge_to = query.get()}, work.ref())),
       error);
-  stack.fault->fail_allocation(1); // the guard asks once more after it has emptied its quarantine
+  stack.fault->fail_allocation(1); // the guard repeats the request after freeing its quarantine
   const block retried = stack.top->allocate({.bytes = 10, .label = "retried"}, work.ref());
   EXPECT_THROW(static_cast<void>(stack.top->allocate(limit_bytes * 2, 0, work.ref())), error);
   EXPECT_TRUE(stack.top->deallocate(second, work.ref()));
@@ -212,7 +213,7 @@ TEST_P(decorators, guard_finds_bytes_written_beside_a_block) {
 }
 
 TEST_P(decorators, guard_finds_a_write_after_the_free_at_any_position) {
-  constexpr std::size_t size = (2 << 20) + 100; // more than is read back at once
+  constexpr std::size_t size = (2 << 20) + 100; // more than the guard reads back at a time
   const resource_stack stack = build("budget, guard, async");
   for (const std::size_t offset : {std::size_t{0}, std::size_t{1} << 20, size - 1}) {
     const std::size_t so_far = stack.guard->findings().size();
@@ -255,7 +256,7 @@ TEST_P(decorators, guard_fills_new_memory_and_keeps_freed_memory_from_reuse) {
   EXPECT_EQ(stack.guard->check(), 0u);
 }
 
-/// Returns the same memory for every request.
+/// A broken resource that returns the same memory for every request.
 class overlapping_resource final : public decorator {
 public:
   overlapping_resource(std::shared_ptr<resource> upstream, const stream_ref& stream)
@@ -382,7 +383,7 @@ TEST_P(decorators, can_be_stacked_in_any_order_over_any_base) {
       EXPECT_GE(limit->statistics().current, 100u);
       finish();
       EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
-      stack.top->trim(); // below a guard, the log records the free only now
+      stack.top->trim(); // below a guard with a quarantine, frees are logged only now
       log->detach(sink);
       EXPECT_EQ(limit->statistics().current, 0u);
       EXPECT_EQ(stack.statistics->read().live(), 0u);

@@ -1,4 +1,4 @@
-// What a resource says of the driver's allocation that a block lies in, and pools that can be exported.
+// The extent of a block, that is the driver's allocation that contains it, and exportable pools.
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -96,7 +96,7 @@ TEST_P(exportable_pools, are_created_before_the_first_allocation_on_request) {
   void* const taken = device().allocate_async(1000, work.ref().native_handle());
   EXPECT_EQ(device().kind_of(taken), memory_kind::device);
   EXPECT_GT(device().pool_bytes(), 0U);
-  device().make_pool_exportable(); // it is already
+  device().make_pool_exportable(); // a second call is allowed
   EXPECT_TRUE(device().deallocate_async(taken, 1000, work.ref().native_handle()));
 }
 

@@ -1,5 +1,5 @@
-// A life of a context in which every driver call is failed once. Whichever call fails, nothing leaks, every
-// counter is right, and everything that existed before is untouched.
+// Runs a program that uses a context, with each backend call failing once. After each failure nothing must
+// have leaked, all counters must be exact, and earlier buffers must be unchanged.
 #include "conformance/harness/backends.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
@@ -24,7 +24,7 @@ class fault_positions : public backend_test {
 protected:
   void SetUp() override { device_ = std::make_shared<faulty_backend>(shared_device()); }
 
-  /// Everything that a context does, in one thread. Returns what was read back.
+  /// Uses all operations of a context on one thread. Returns the bytes that were read back.
   [[nodiscard]] std::vector<std::uint8_t> live(const std::shared_ptr<context>& ctx) const {
     const copy_kind within = ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_device;
     const copy_kind down = ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host;
@@ -60,7 +60,7 @@ protected:
       std::uint64_t head = 0;
       ctx->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
     }
-    // Kept by the fixture: a copy that is queued outlives a failure.
+    // Owned by the fixture, because a queued copy may still write it after a failure.
     auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(block_bytes));
     use_token token(first.ref(), {reads(c)});
     ctx->copies().copy(result.data(), token.data<char>(c), block_bytes, down, first.ref());
@@ -86,7 +86,7 @@ protected:
     ctx->synchronize(token.stream());
     return result;
   }
-  /// Returns false for an error that a fault of the device can't cause.
+  /// Runs `life`. Returns false if it throws an error that a failing backend call can't cause.
   template <class Life>
   [[nodiscard]] static bool throws_or_ends(Life life) {
     try {
@@ -101,7 +101,7 @@ protected:
     context_options chosen;
     chosen.budget = 1 << 20;
     chosen.memory.base = base;
-    chosen.releases = release_thread::none; // so that calls have the same numbers in every run
+    chosen.releases = release_thread::none; // makes the order of calls deterministic
     return chosen;
   }
 
@@ -140,7 +140,7 @@ TEST_P(fault_positions, any_failing_call_leaks_nothing_and_keeps_counters_exact)
         ctx->trim();
       }
       ctx.reset();
-      // Work that had not finished keeps its events until it has.
+      // Events are kept until their work has finished.
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (timelines::collect_orphans() != 0 && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::yield();

@@ -1,4 +1,4 @@
-// What every resource promises, over any upstream: no hidden driver call, and a failed request takes nothing.
+// The contract of all resources: no unexpected driver calls, and failed requests change nothing.
 
 #include "conformance/harness/backends.hpp"
 #include "saeta/base/error.hpp"
@@ -26,7 +26,7 @@ protected:
   void SetUp() override {
     reports = 0;
     before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
-    synchronize(record(work.ref())); // its event is kept, so that a free needs no other
+    synchronize(record(work.ref())); // leaves an unused event, so that a free need not create one
   }
   void TearDown() override {
     EXPECT_EQ(limit->statistics().current, 0U) << "every charge was given back";
@@ -47,7 +47,7 @@ protected:
     driver->synchronize_stream(work.ref().native_handle());
     return content;
   }
-  /// Makes the next call of the driver fail, so that an unexpected call shows.
+  /// Makes the next driver call fail, so that an unexpected call fails the test.
   void forbid_driver_calls() const { driver->fail_at(1); }
   void allow_driver_calls() const { driver->fail_at(0); }
 
@@ -136,7 +136,7 @@ TEST_P(resources, pinned_memory_honours_alignment_beyond_a_page) {
        {std::size_t{256}, std::size_t{4096}, std::size_t{8192}, std::size_t{1} << 20}) {
     for (const std::size_t bytes :
          {std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{100'000}}) {
-      std::vector<block> made; // more than one: the first may be aligned by luck
+      std::vector<block> made; // several, because the first may be aligned by chance
       for (std::size_t i = 0; i < 3; ++i) {
         made.push_back(pinned.allocate(bytes, alignment, work.ref()));
         const auto address = reinterpret_cast<std::uintptr_t>(made.back().pointer);
@@ -156,7 +156,7 @@ TEST_P(resources, async_frees_an_unused_block_in_one_driver_call) {
   const block unused = stack.top->allocate(1000, 0, work.ref());
   driver->synchronize_stream(work.ref().native_handle());
   EXPECT_TRUE(has_passed(unused.ready));
-  forbid_driver_calls(); // except for the free
+  forbid_driver_calls(); // the free was the only allowed call
   EXPECT_TRUE(stack.top->deallocate(unused, std::span<const point>()));
   EXPECT_FALSE(driver->failed()) << "a wait of the host, too";
   allow_driver_calls();
@@ -176,7 +176,7 @@ TEST_P(resources, a_large_block_is_freed_without_blocking_the_caller) {
     use_token token(busy.ref(), {writes(*large)});
     ctx->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
   }
-  large.reset(); // hangs if it waits
+  large.reset(); // would hang if it waited
   EXPECT_EQ(ctx->reports().statistics().pending_releases, held ? 1U : 0U);
   if (held) {
     held->open();
@@ -188,7 +188,7 @@ TEST_P(resources, a_large_block_is_freed_without_blocking_the_caller) {
 TEST_P(resources, a_large_block_in_use_is_reused_on_its_stream_without_more_memory) {
   constexpr std::size_t bytes = std::size_t{64} << 20;
   constexpr int rounds = 6;
-  const resource_stack stack = build("async"); // the cache passes large requests on to it
+  const resource_stack stack = build("async"); // the cache passes large requests to it
   const std::uint64_t before = device().pool_bytes();
   for (int round = 0; round < rounds; ++round) {
     const block made = stack.top->allocate(bytes, 0, work.ref());

@@ -1,4 +1,5 @@
-// Spilled tables that move on from full tiers to slower ones, while others use, close and spill tables.
+// Demotion: spilled tables move from full tiers to slower ones, while other threads use, close and spill
+// tables.
 #include "conformance/spill/spill_test.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/interrupts.hpp"
@@ -27,7 +28,7 @@ protected:
     bytes_ = handle(0, 0, small).bytes();
   }
 
-  /// Tiers with room for so many small tables. @param files  false: no folder for files
+  /// Limits the tiers to the given numbers of small tables. @param files  false: there is no folder for files
   void use_tiers(std::uint64_t pinned_tables, std::uint64_t pageable_tables, bool files = true) {
     context_options chosen = options(budget::unlimited);
     chosen.spill.pinned = pinned_tables * bytes_;
@@ -54,17 +55,17 @@ protected:
       EXPECT_TRUE(holds(kept[i], i, small)) << i;
     }
   }
-  /// Page-locks memory for so many tables, because nothing can be page-locked behind a gate.
+  /// Page-locks memory for `tables` tables in advance, because page-locking would hang behind a closed gate.
   void page_lock(std::size_t tables) const {
-    std::vector<buffer> warm(tables); // the pool keeps them
+    std::vector<buffer> warm(tables); // their memory stays in the pool
     for (buffer& each : warm) {
       each = buffer::allocate(ctx(), bytes_, ctx()->work_stream(), "warm", 0, memory_kind::pinned);
     }
     warm.clear();
     EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   }
-  /// A table in a full tier of page-locked memory. The copy to it waits for the gate, and so does the thread
-  /// that has begun to move it on to pageable memory.
+  /// A table in a full tier of page-locked memory. The copy to this tier is blocked by a gate, and so is the
+  /// thread that has begun to move the table to pageable memory.
   struct held_up {
     spill_handle kept;
     std::unique_ptr<gate> held;
@@ -79,12 +80,12 @@ protected:
     return made;
   }
 
-  std::uint64_t bytes_ = 0; ///< of a small table
+  std::uint64_t bytes_ = 0; ///< size of a small table
 };
 
 TEST_P(demotions, full_pageable_memory_moves_its_least_recently_used_tables_to_files) {
   use_tiers(0, 10);
-  const std::deque<spill_handle> kept = spilled(9, pageable); // 90%, and 60% when three have left
+  const std::deque<spill_handle> kept = spilled(9, pageable); // 90% full, and 60% after three have moved
   EXPECT_TRUE(becomes(file, 3));
   EXPECT_TRUE(becomes(pageable, 6));
   for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -125,11 +126,11 @@ TEST_P(demotions, tables_skip_pageable_memory_if_the_hosts_budget_is_full) {
   std::deque<spill_handle> kept = spilled(7, pinned);
   const std::uint64_t before = of_host->statistics().current;
   kept.push_back(handle(7, 0, small));
-  EXPECT_EQ(kept.back().spill(pinned), pinned); // 80%
+  EXPECT_EQ(kept.back().spill(pinned), pinned); // 80% full
   const std::uint64_t of_one = of_host->statistics().current - before;
   of_host->set_limit(of_host->statistics().current + of_one);
   kept.push_back(handle(8, 0, small));
-  EXPECT_EQ(kept.back().spill(pinned), pinned); // 90%, and the host has no room for a copy
+  EXPECT_EQ(kept.back().spill(pinned), pinned); // 90% full, and the host's budget has no room for a copy
   EXPECT_TRUE(becomes(pinned, 6));
   EXPECT_EQ(kept.front().tier(), file);
   EXPECT_EQ(read_spill_statistics(ctx()).failures, 0U);
@@ -143,7 +144,7 @@ TEST_P(demotions, tables_are_spilled_to_files_if_the_hosts_budget_is_full) {
   chosen.pinned_budget = of_host;
   chosen.staging.threads = 1;
   use_options(chosen);
-  const std::deque<spill_handle> first = spilled(4, file); // and all chunks of the staging ring
+  const std::deque<spill_handle> first = spilled(4, file); // also allocates all chunks of the staging ring
   const spill_handle second = handle(1, 0, small);
   const spill_handle third = handle(2, 0, small);
   of_host->set_limit(of_host->statistics().current);
@@ -252,7 +253,7 @@ TEST_P(demotions, a_context_may_end_during_the_move) {
   const std::unique_ptr<gate> held = std::move(moving->held);
   moving.reset();
   const std::weak_ptr<context> ended = context_->weak_from_this();
-  context_.reset(); // the thread of the move then has the last reference
+  context_.reset(); // the moving thread then has the last reference
   held->open();
   EXPECT_TRUE(comes_true([&] { return ended.expired(); }));
 }
@@ -275,7 +276,7 @@ TEST_P(demotions, a_table_waits_for_the_move_if_no_tier_has_space) {
 }
 
 TEST_P(demotions, a_full_disk_loses_nothing_and_is_retried) {
-  constexpr std::int64_t large = 4 * small; // more than fits on the disk
+  constexpr std::int64_t large = 4 * small; // larger than the free space on the disk
   std::deque<spill_handle> kept;
   context_options chosen = options(budget::unlimited);
   chosen.spill.pinned = 0;

@@ -1,4 +1,5 @@
-// Requests that need room beside others that have a claim to it: in line, by a reservation, until a release.
+// Requests that need spilling while some bytes belong to others: to waiting requests, to reservations, or to
+// pending releases.
 #include "conformance/spill/spill_test.hpp"
 #include "support/interrupts.hpp"
 
@@ -27,9 +28,9 @@ protected:
     watched_ = {};
     context_options chosen = options();
     parse_stack(stack, chosen.memory);
-    chosen.spill.begin = chosen.spill.end = 1; // nothing moves that the request does not need
+    chosen.spill.begin = chosen.spill.end = 1; // spills only what a request needs
     use_options(chosen);
-    // A request that is never content asks everybody again and again.
+    // Counts the rounds of a request, to detect requests that repeat endlessly.
     watched_ = ctx()->add_room_maker("watch", 0, [this](const shortage&) -> std::uint64_t {
       if (++rounds_ > 50) {
         throw std::runtime_error("the request goes round and round");
@@ -44,7 +45,7 @@ protected:
     EXPECT_EQ(rounds_, 1);
   }
   [[nodiscard]] std::uint64_t avoided() const { return read_spill_statistics(ctx()).refusals_avoided; }
-  /// Waits in line for bytes on another thread, and gives them back when it has them.
+  /// Requests bytes on another thread, which waits in line and frees them when it has got them.
   [[nodiscard]] std::jthread wait_in_line(std::uint64_t bytes) {
     const auto of = ctx()->memory_budget();
     std::jthread made([this, of, bytes] {
@@ -69,7 +70,7 @@ TEST_P(room_for_requests, is_not_taken_from_a_waiting_request) {
   const spill_use used = kept.use(ctx());
   std::optional<buffer> half = take(room / 2);
   const std::jthread first = wait_in_line(room / 4 * 3);
-  expect_refused(room / 4); // there are the bytes, but they are not for it
+  expect_refused(room / 4); // enough bytes are free, but they are kept for the waiting request
   EXPECT_EQ(avoided(), 0U);
   EXPECT_EQ(refused(), 1U);
   give_back_ = true;
@@ -125,10 +126,10 @@ TEST_P(room_for_requests, treats_reserved_bytes_as_used_for_new_tables) {
 }
 
 TEST_P(room_for_requests, is_made_by_a_pending_release) {
-  use_stack("budget, direct"); // gives memory back when no work on it is left
+  use_stack("budget, direct"); // frees memory when the work on it has finished
   const spill_handle kept = handle(1);
   const std::uint64_t bytes = in_use();
-  if (!ctx()->on_host()) { // nothing can be page-locked behind a gate
+  if (!ctx()->on_host()) { // page-locks in advance, because it would hang behind a gate
     std::optional<buffer> warm =
         buffer::allocate(ctx(), kept.bytes(), ctx()->work_stream(), "warm", 0, memory_kind::pinned);
     warm.reset();
@@ -148,7 +149,7 @@ TEST_P(room_for_requests, is_made_by_a_pending_release) {
     token.finish();
   }
   std::atomic<bool> waited{false};
-  const support::interrupts hook([&] { // called once the request waits
+  const support::interrupts hook([&] { // called when the request waits
     if (held) {
       held->open();
     }

@@ -1,4 +1,4 @@
-// Many threads with three times as many tables as the budget has room for.
+// Many threads use tables that together need three times the budget.
 #include "conformance/spill/spill_test.hpp"
 
 #include <atomic>
@@ -15,9 +15,9 @@ constexpr std::size_t threads = 16;
 
 class spill_storm : public spill_test {
 protected:
-  /// Threads use tables at random that need three times the room of the budget.
-  /// @param fitting  how many tables the budget has room for
-  /// @param in_tiers  how many page-locked and pageable memory have room for
+  /// Threads use random tables that together need three times the budget.
+  /// @param fitting   number of tables that fit into the budget
+  /// @param in_tiers  numbers of tables that fit into page-locked and into pageable memory
   void use_three_times(std::size_t fitting, std::pair<std::size_t, std::size_t> in_tiers = {8, 16}) {
     const std::uint64_t bytes = handle(0, 0, small).bytes();
     context_options chosen = options(fitting * bytes);

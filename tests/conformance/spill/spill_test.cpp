@@ -1,4 +1,4 @@
-// Spill handles: which tables leave the device, where they go, and that they come back unchanged.
+// Spill handles: which tables are spilled, to which tier, and that they are restored unchanged.
 #include "conformance/spill/spill_test.hpp"
 
 #include "saeta/interop/arrow/owned.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 class tiers : public spill_test {
 protected:
-  /// What an observer does in the middle of a move, on the thread that moves.
+  /// A log sink that calls a function during a move, on the moving thread.
   class observer final : public log_sink {
   public:
     explicit observer(std::function<void(const log_record&)> act) : act_(std::move(act)) {}
@@ -34,18 +34,18 @@ protected:
   void observe(std::function<void(const log_record&)> act) const {
     ctx()->reports().log()->attach(std::make_shared<observer>(std::move(act)));
   }
-  /// A slice of a table, which keeps the table where it is.
+  /// Returns a buffer of a table, which prevents that the table is spilled.
   [[nodiscard]] buffer body_of(const spill_handle& of) const {
     return of.use(ctx()).value().batches().front().columns.front().buffers().back();
   }
-  /// A request that needs almost the whole budget.
+  /// Allocates a buffer, which may require spilling.
   [[nodiscard]] buffer take(std::size_t bytes) const { return make(bytes, "request"); }
 };
 
 TEST_P(tiers, every_type_is_restored_from_every_tier) {
   use_options(options(budget::unlimited));
   std::vector<data_type> types = support::carried_types();
-  std::erase_if(types, [](const data_type& type) { // what the IPC format can't describe
+  std::erase_if(types, [](const data_type& type) { // types that the IPC format does not support
     const data_type* const values = type.value_type();
     return values != nullptr && (values->id() == type_id::dictionary || !values->extension_name().empty());
   });
@@ -94,7 +94,7 @@ TEST_P(tiers, a_request_spills_by_priority_and_then_least_recently_used) {
   constexpr auto device = spill_tier::device;
   ASSERT_THAT(where(), ::testing::Each(device));
   const buffer one = take(free + 64);
-  // Until at most 65% of the budget are in use, and then once more for the request.
+  // Spills until at most 65% of the budget are in use, and then more for the request.
   const auto after = where();
   EXPECT_NE(after[0], device);
   for (std::size_t i = 1; i < after.size(); ++i) {
@@ -110,7 +110,7 @@ TEST_P(tiers, a_table_is_recently_used_until_its_last_use_ends) {
   const spill_handle second = handle(2);
   std::optional<spill_use> longest(first.use(ctx()));
   static_cast<void>(first.use(ctx()));
-  static_cast<void>(second.use(ctx())); // begins and ends while the first one is in use
+  static_cast<void>(second.use(ctx())); // a use that begins and ends while the first table is in use
   longest.reset();
   const std::uint64_t free = room - in_use();
   static_cast<void>(take(free + 64));
@@ -129,7 +129,7 @@ TEST_P(tiers, a_new_handle_spills_tables_down_to_the_lower_threshold) {
     }
   }
   const std::uint64_t bytes = kept.front().bytes();
-  // A few moves at a time, none at most steps.
+  // Most new handles spill nothing; when the threshold is exceeded, one spills several tables.
   EXPECT_GT(in_use() + bytes, room * 65 / 100);
   EXPECT_GT(read_spill_statistics(ctx()).tiers[0].handles, 0U);
   for (std::uint64_t i = 0; i < kept.size(); ++i) {
@@ -146,7 +146,7 @@ TEST_P(tiers, a_new_handle_of_a_child_budget_spills_tables_of_its_ancestors) {
     kept.push_back(handle(kept.size(), 0, rows / 4));
   }
   ASSERT_EQ(seen(spill_tier::device).handles, kept.size());
-  const auto child = ctx()->with_budget("child"); // without a limit of its own
+  const auto child = ctx()->with_budget("child"); // without its own limit
   const spill_handle last = spillable(child, numbers(child, kept.size(), rows / 4));
   EXPECT_LE(in_use(), room * 85 / 100);
   EXPECT_NE(kept.front().tier(), spill_tier::device) << "it is the coldest";
@@ -157,7 +157,7 @@ TEST_P(tiers, a_new_handle_of_a_child_budget_spills_tables_of_its_ancestors) {
 TEST_P(tiers, no_table_is_spilled_between_the_thresholds) {
   std::vector<spill_handle> kept;
   for (std::uint64_t i = 0; i < 5; ++i) {
-    kept.push_back(handle(i)); // 80% at most
+    kept.push_back(handle(i)); // at most 80% of the budget
   }
   ASSERT_GT(in_use(), room * 65 / 100);
   ASSERT_LT(in_use(), room * 85 / 100);
@@ -218,7 +218,7 @@ TEST_P(tiers, tables_skip_full_tiers_and_the_last_one_refuses) {
   chosen.spill.pinned = bytes;
   chosen.spill.pageable = bytes;
   chosen.spill.files = bytes;
-  chosen.spill.begin = chosen.spill.end = 1; // nothing moves on by itself
+  chosen.spill.begin = chosen.spill.end = 1; // no demotion in the background
   use_options(chosen);
   std::vector<spill_handle> kept;
   std::vector<spill_tier> taken;
@@ -360,7 +360,7 @@ TEST_P(tiers, uses_and_requests_wait_for_the_move_of_a_table) {
   observe([&](const log_record& record) {
     if (record.event == memory_event::spill && !moving.exchange(true)) {
       EXPECT_TRUE(comes_true([&] { return waiting == 2; }));
-      for (int i = 0; i < 10'000; ++i) { // a thread that does not wait would continue
+      for (int i = 0; i < 10'000; ++i) { // enough time for a thread that does not wait
         std::this_thread::yield();
       }
     }
@@ -385,8 +385,8 @@ TEST_P(tiers, uses_and_requests_wait_for_the_move_of_a_table) {
   EXPECT_EQ(refused(), 0U);
 }
 
-// A request that has found no table to move asks once whether it is interrupted, before it gives up. What the
-// tests do there happens between its search and its refusal.
+// A request that has found no table to spill calls the interrupt hook once before it is refused. The tests
+// use the hook to change the state between the search and the refusal.
 
 TEST_P(tiers, a_request_searches_again_if_a_use_has_ended_meanwhile) {
   const spill_handle kept = handle(1);
@@ -408,10 +408,10 @@ TEST_P(tiers, a_request_searches_again_if_a_use_has_ended_meanwhile) {
 
 TEST_P(tiers, a_request_searches_again_if_the_move_of_another_thread_has_failed) {
   const spill_handle kept = handle(1);
-  static_cast<void>(in_use()); // no release is pending, for which the request would wait
+  static_cast<void>(in_use()); // so that no release is pending, for which the request would wait
   std::atomic<bool> failing{false};
   std::atomic<bool> searched{false};
-  observe([&](const log_record& record) { // it holds the log: the request must not log before it searches
+  observe([&](const log_record& record) { // blocks the log: the request must not log before it searches
     if (record.event == memory_event::spill && record.outcome != "ok" && !failing.exchange(true)) {
       EXPECT_TRUE(comes_true([&] { return searched.load(); }));
     }

@@ -1,4 +1,4 @@
-// A fixture with small tables behind handles, and the tiers that a backend has.
+// A fixture with spill handles of small tables, and the tiers of a backend.
 #pragma once
 
 #include "conformance/harness/context_test.hpp"
@@ -21,7 +21,7 @@
 
 namespace saeta::conformance {
 
-/// Files can't grow beyond a few bytes, as on a full disk.
+/// Limits the size of files until the end of the scope, which simulates a full disk.
 class full_disk {
 public:
   full_disk() {
@@ -46,9 +46,9 @@ private:
 class spill_test : public context_test {
 protected:
   static constexpr std::uint64_t room = 1 << 20;
-  /// More than an eighth of `room`, with what belongs to the column beside its values.
+  /// Rows of a table with more than an eighth of `room`.
   static constexpr std::int64_t rows = 20'000;
-  /// For tables that are moved many times.
+  /// Rows of tables that are moved many times.
   static constexpr std::int64_t small = 500;
 
   void SetUp() override {
@@ -69,14 +69,14 @@ protected:
     made.spill.folder = folder_.string();
     return made;
   }
-  /// Replaces the context of the test by one with other options.
+  /// Replaces the context of the test.
   void use_options(context_options chosen) { context_ = new_context(std::move(chosen)); }
 
   [[nodiscard]] std::vector<spill_tier> tiers_here() const {
     return ctx()->on_host() ? std::vector{spill_tier::file}
                             : std::vector{spill_tier::pinned, spill_tier::pageable, spill_tier::file};
   }
-  /// A column of numbers, the same ones for a seed, in one allocation.
+  /// Makes a table of one column of random numbers from a seed, in one allocation.
   [[nodiscard]] static table numbers(const std::shared_ptr<context>& in, std::uint64_t seed,
                                      std::int64_t count = rows) {
     support::table_shape shape;
@@ -99,17 +99,18 @@ protected:
   [[nodiscard]] spill_tier_statistics seen(spill_tier tier) const {
     return read_spill_statistics(ctx()).tiers[static_cast<std::size_t>(tier)];
   }
-  /// Checks what must hold for the budgets of the tiers at any instant.
+  /// Checks the invariants of the tiers' budgets, which must hold at any time.
   void expect_exact_budgets() const {
     const spill_statistics now = read_spill_statistics(ctx());
     for (const spill_tier_statistics& tier : now.tiers) {
       EXPECT_LE(tier.charged, tier.limit);
-      // A body that leaves the device counts there until it has settled, and is freed a moment before.
+      // A table being spilled is counted on the device until the move has finished, slightly after it is
+      // freed there.
       EXPECT_TRUE(&tier == now.tiers.data() || tier.bytes <= tier.charged);
     }
     EXPECT_EQ(now.failures, 0U);
   }
-  /// True once no body is being moved. Tables move on from full tiers in the background.
+  /// Waits until no table is being moved in the background. Returns false after a timeout.
   [[nodiscard]] bool settle() const {
     return comes_true([&] {
       const auto now = read_spill_statistics(ctx()).tiers;

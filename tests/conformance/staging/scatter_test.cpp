@@ -1,4 +1,5 @@
-// A scatter puts pieces of a source in their places: all steps and borders, checks, fixes and failures.
+// The scatter, which uploads pieces of a source and writes them to their targets in one allocation: all kinds
+// of steps, chunk boundaries, validation, corrections and failures.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
@@ -34,7 +35,7 @@ scatter_source memory_of(const std::vector<std::byte>& bytes) {
           }};
 }
 
-/// The expected result of a scatter: step after step, without chunks.
+/// Computes the expected result of a scatter step by step, without chunks.
 struct expected_slab {
   std::vector<std::byte> bytes;
   std::vector<std::int64_t> counted;
@@ -84,9 +85,9 @@ scatter_step copy_step(std::uint64_t source, std::uint64_t target, std::int64_t 
   return step;
 }
 
-/// Bitmaps of many contiguous pieces, then copies, offsets, views and run ends at many distances from each
-/// other. The slab is filled from its first to its last byte.
-/// @param longest  values of a step, at most
+/// Makes a random plan: bitmaps of many contiguous pieces, then copies, offsets, views and run ends with
+/// various gaps. It fills the slab from its first to its last byte.
+/// @param longest  maximum number of values of a step
 scatter_plan random_plan(std::size_t source_bytes, unsigned seed, std::int64_t longest = 6000) {
   std::mt19937 random(seed);
   const auto below = [&](std::int64_t limit) {
@@ -232,7 +233,7 @@ TEST_P(scatter, of_large_copies_needs_no_landing_memory) {
   const auto ctx = with_chunks(1u << 20, 2, 2);
   scatter_plan plan;
   plan.slab_bytes = source.size();
-  for (std::size_t i = 0; i < pieces; ++i) { // from the last place to the first one
+  for (std::size_t i = 0; i < pieces; ++i) { // in descending order of targets
     plan.steps.push_back(copy_step(i * piece, (pieces - 1 - i) * piece, piece));
   }
   ctx->copies().reset_counters();
@@ -395,7 +396,7 @@ TEST_P(scatter, reports_progress_and_can_be_cancelled) {
     EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
     const auto before = ctx->reports().statistics().budget.current;
     bool stopped = true;
-    for (std::size_t call = 0; stopped; ++call) { // the number of reports depends on timing
+    for (std::size_t call = 0; stopped; ++call) { // repeats, because the number of reports depends on timing
       std::size_t calls = 0;
       stopped = false;
       const auto stop = [&](std::uint64_t) {
@@ -417,7 +418,7 @@ TEST_P(scatter, reports_progress_and_can_be_cancelled) {
   }
 }
 
-/// Decodes by copying, and records each position that it begins at.
+/// A reader that "decodes" by copying, and records the positions at which it begins.
 class told_reader final : public ordered_reader {
 public:
   using teller = std::function<void(std::uint64_t position)>;
@@ -443,7 +444,7 @@ scatter_source decoded(const std::vector<std::byte>& bytes, const told_reader::t
   return made;
 }
 
-/// Ranges that are decoded one by one.
+/// Makes a plan of ranges that are decoded separately.
 scatter_plan decoded_plan(std::size_t ranges, std::size_t bytes) {
   scatter_plan plan;
   for (std::size_t i = 0; i < ranges; ++i) {
@@ -516,7 +517,7 @@ TEST_P(scatter, works_after_any_call_has_failed) {
   set_report_sink(before);
 }
 
-/// Refuses memory for chunks to land in.
+/// A resource that refuses requests for landing memory.
 class no_landing final : public decorator {
 public:
   no_landing(std::shared_ptr<resource> upstream, errc refusal)
@@ -550,7 +551,7 @@ TEST_P(scatter, lets_the_kernel_read_pinned_chunks_if_the_device_has_no_landing_
   expect_scattered(refusing(errc::budget_exceeded), plan, source, memory_of(source));
   const auto lost = refusing(errc::device);
   if (lost->on_host()) {
-    return expect_scattered(lost, plan, source, memory_of(source)); // nothing has to land
+    return expect_scattered(lost, plan, source, memory_of(source)); // the host needs no landing memory
   }
   EXPECT_EQ(unit::code_raised_by([&] {
               static_cast<void>(staging_ring::of(lost)->scatter(lost, plan, memory_of(source), "slab"));

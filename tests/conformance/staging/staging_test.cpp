@@ -29,13 +29,13 @@ using support::ring_options;
 
 class staging : public context_test {
 protected:
-  /// Chunks small enough that a test's bytes need many.
+  /// Uses chunks so small that the transfers of the tests need many.
   void SetUp() override { use(0); }
   void TearDown() override {
     ring_.reset();
     context_test::TearDown();
   }
-  /// @param slots  how many shared chunks the host has room for; 0: all, and for those of threads
+  /// @param slots  number of shared chunks that fit into the host's budget; 0: all chunks fit
   void use(std::size_t slots) {
     context_options options = ring_options(3, chunk, slots);
     options.budget = limit;
@@ -44,7 +44,7 @@ protected:
     ring_ = staging_ring::of(ctx());
   }
   static constexpr std::size_t chunk = 4096;
-  /// @param smallest  bytes of the smallest upload
+  /// Uploads and downloads ranges of various sizes. @param smallest  bytes of the smallest range
   void expect_round_trips(std::size_t smallest = 1);
   [[nodiscard]] traffic sent() const {
     const counter_values now = ctx()->copies().read_counters();
@@ -54,7 +54,7 @@ protected:
 };
 
 void staging::expect_round_trips(std::size_t smallest) {
-  const std::size_t piece = ctx()->on_host() ? chunk / 2 : chunk; // of one copy
+  const std::size_t piece = ctx()->on_host() ? chunk / 2 : chunk; // bytes of one copy
   const auto calls = [&](std::size_t bytes) { return (bytes + piece - 1) / piece; };
   for (const std::size_t bytes : {smallest, smallest + 62, chunk, chunk + 1, std::size_t{100'003}}) {
     const auto source = random_bytes(bytes, 1);
@@ -93,7 +93,7 @@ TEST_P(staging, uploads_and_downloads_any_number_of_ranges_in_one_transfer) { ex
 TEST_P(staging, uploads_and_downloads_through_shared_chunks) {
   for (const std::size_t shared : {1U, 2U, 8U}) {
     use(shared);
-    expect_round_trips(3000); // smaller ranges use the chunks of the threads
+    expect_round_trips(3000); // smaller ranges would use chunks of single threads
     EXPECT_EQ(ctx()->reports().statistics().pinned, ctx()->on_host() ? 0 : shared * chunk);
   }
 }
@@ -106,11 +106,11 @@ TEST_P(staging, sends_a_single_chunk_without_events) {
   transfer_plan plan;
   plan.add(source);
   plan.finish();
-  for (int i = 0; i < 20; ++i) { // more than there are chunks, each of which is made once
+  for (int i = 0; i < 20; ++i) { // more rounds than chunks, so that all chunks are allocated
     static_cast<void>(ring->upload(ctx, plan, "first"));
     ctx->synchronize(ctx->work_stream());
   }
-  counted->fail_at(3); // the copy, and the word that follows it, are the only calls of the device
+  counted->fail_at(3); // fails if there are more calls than the copy and the word after it
   const buffer slab = ring->upload(ctx, plan, "slab");
   EXPECT_FALSE(counted->failed());
   counted->fail_at(0);
@@ -118,7 +118,7 @@ TEST_P(staging, sends_a_single_chunk_without_events) {
 
 TEST_P(staging, uses_no_more_pinned_memory_than_its_limit) {
   for (const std::size_t threads : {1U, 3U}) {
-    const context_options options = ring_options(threads, 2 * chunk); // chunks of threads are whole pages
+    const context_options options = ring_options(threads, 2 * chunk); // per-thread chunks are whole pages
     const auto ctx = new_context(options);
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(100'000, 3);
@@ -129,7 +129,7 @@ TEST_P(staging, uses_no_more_pinned_memory_than_its_limit) {
     EXPECT_EQ(ctx->reports().statistics().pinned, ctx->on_host() ? 0 : 12 * 2 * chunk);
     std::vector<std::byte> back(slab.size());
     for (const std::size_t part :
-         {slab.size(), std::size_t{1000}}) { // through shared chunks, and through those of threads
+         {slab.size(), std::size_t{1000}}) { // through shared chunks, and through chunks of single threads
       std::vector<download_range> ranges;
       for (std::size_t at = 0; at < slab.size(); at += part) {
         const std::size_t bytes = std::min(part, slab.size() - at);
@@ -143,7 +143,7 @@ TEST_P(staging, uses_no_more_pinned_memory_than_its_limit) {
 }
 
 TEST_P(staging, fills_large_chunks_with_several_threads) {
-  for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and some
+  for (const std::size_t bytes : {200'000U, 1'000'000U, 1'300'001U}) { // one chunk, and several
     const auto ctx = new_context(ring_options(4, 256u << 10, 2));
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(bytes, 17);
@@ -168,7 +168,7 @@ TEST_P(staging, cuts_small_transfers_into_small_chunks) {
   for (const movement each :
        {movement{3'000'000, 1u << 20}, {20'000'000, 2u << 20}, {40'000'001, 4u << 20}}) {
     context_options options;
-    options.staging = {.threads = 3}; // chunks as large as by default
+    options.staging = {.threads = 3}; // default chunk size
     const auto ctx = new_context(options);
     const auto ring = staging_ring::of(ctx);
     const auto source = random_bytes(each.bytes, 19);
@@ -200,7 +200,7 @@ TEST_P(staging, downloads_into_untouched_memory_by_whole_pages) {
     plan.finish();
     const buffer slab = ring->upload(ctx, plan, "slab");
     for (const std::size_t bytes :
-         {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and one
+         {source.size(), std::size_t{3'000'000}}) { // more chunks than slots, and a single chunk
       std::vector<std::byte> back(bytes);
       const buffer whole = slab.slice(plan.target_of(part), bytes);
       ring->download(std::vector<download_range>{{whole, back.data()}}, true);
@@ -210,7 +210,7 @@ TEST_P(staging, downloads_into_untouched_memory_by_whole_pages) {
 }
 
 TEST_P(staging, fills_the_space_between_ranges_with_zeros) {
-  // The chunks and the slab were used before: fresh memory is zero anyway.
+  // Uses the chunks and the slab before, because new memory is zero anyway.
   constexpr std::size_t ranges = 1000;
   const std::vector<std::byte> used(ranges * 128, std::byte{0xFF});
   transfer_plan before;
@@ -271,7 +271,7 @@ TEST_P(staging, downloads_and_counts_nothing_in_strict_mode) {
   std::vector<std::byte> back(b.size());
   const std::vector<download_range> ranges{{b.slice(0, 100), back.data()},
                                            {b.slice(100, 200), back.data() + 100}};
-  if (ctx()->on_host()) { // there is nothing to download
+  if (ctx()->on_host()) { // the host needs no downloads
     EXPECT_NO_THROW(ring_->download(ranges));
     EXPECT_EQ(back, std::vector<std::byte>(b.size(), std::byte{1}));
   } else {
@@ -295,7 +295,8 @@ TEST_P(staging, reads_a_mapped_region_through_its_descriptor) {
   ASSERT_GE(descriptor, 0);
   ::unlink(name);
   ASSERT_EQ(::write(descriptor, content.data(), content.size()), static_cast<ssize_t>(content.size()));
-  // Addresses stand for file offsets; what lies there must come from the file.
+  // The addresses of the region correspond to file offsets; the bytes must be read from the file, not from
+  // memory.
   const std::vector<std::byte> stand_in(content.size());
   transfer_plan plan(stand_in);
   const auto part = plan.add(std::span(stand_in).subspan(5000, 10'000));
@@ -329,7 +330,7 @@ TEST_P(staging, reads_from_memory_outside_of_the_mapped_region) {
   plan.finish();
   for (const auto& [first, bytes] : {std::pair{0, 2999}, std::pair{1, 2999}, std::pair{1000, 1000}}) {
     const file_region file{content.data() + first, static_cast<std::size_t>(bytes), descriptor, 0};
-    ASSERT_EQ(::ftruncate(descriptor, 0), 0); // it ends where the region does
+    ASSERT_EQ(::ftruncate(descriptor, 0), 0); // empties the file, so that it ends with the region
     ASSERT_EQ(::pwrite(descriptor, file.mapped, file.bytes, 0), bytes);
     const buffer slab = ring_->upload(ctx(), plan, "beside", file);
     const auto found = read(slab.slice(plan.target_of(part), content.size()));
@@ -501,7 +502,7 @@ TEST_P(staging, writes_nothing_after_a_failed_download) {
   }
 }
 
-/// The owner may write its memory again once the copy has landed, without asking us.
+/// The owner may write its memory as soon as the download returns, without any synchronisation.
 TEST_P(staging, has_finished_reading_foreign_memory_when_a_download_returns) {
   const stream foreign(shared_device());
   for (const std::size_t part : {std::size_t{50'000}, std::size_t{1'000}}) {

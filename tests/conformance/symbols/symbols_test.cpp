@@ -1,4 +1,4 @@
-// Columns that become symbols, and symbols as dictionaries.
+// Conversion of columns to symbols, and of symbols to dictionaries.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
@@ -121,7 +121,7 @@ TEST_P(symbols, of_integers_without_a_name_are_refused_with_the_row) {
             "row 2: symbol 1 is not in the symbol table, which has 1 names");
   EXPECT_EQ(refused(numbers(type_id::int32, {0, -1}).slice(1, 1)),
             "row 0: symbol 4294967295 is not in the symbol table, which has 1 names");
-  // The value under a null may be anything.
+  // Values under a null are not checked.
   const column any = imported(random_array(data_type(type_id::uint32), {40, 3, nulls::all}, 5));
   EXPECT_EQ(names_of(one(any)), std::vector<cell>(40));
   support::plain_array array;
@@ -258,7 +258,7 @@ TEST_P(symbols, wait_for_the_writer_of_their_indices) {
 
 SAETA_CONFORMANCE_SUITE(symbols);
 
-/// Rows of symbols in host memory.
+/// Makes a host array of symbols.
 host_array rows_of(const std::vector<symbol>& numbers) {
   host_array made;
   made.type = data_type(type_id::uint32);

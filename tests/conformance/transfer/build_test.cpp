@@ -1,4 +1,4 @@
-// Tables of values in host memory.
+// Building tables from values in host memory.
 
 #include "conformance/harness/context_test.hpp"
 #include "saeta/transfer/build.hpp"
@@ -20,7 +20,7 @@ protected:
   [[nodiscard]] std::vector<T> values_in(const column& from) const {
     const std::vector<std::uint8_t> bytes = read(from.values());
     std::vector<T> values(static_cast<std::size_t>(from.length()));
-    // A vector of nothing has no address to copy to, and memcpy wants one.
+    // memcpy does not allow the null pointer of an empty vector.
     if (!values.empty()) {
       std::memcpy(values.data(), bytes.data() + static_cast<std::size_t>(from.offset()) * sizeof(T),
                   values.size() * sizeof(T));

@@ -1,4 +1,4 @@
-// Host arrays to a context and back: which bytes move, and how often.
+// Uploads and downloads of host arrays: which bytes are transferred, and with how many transfers.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/device/join.hpp"
@@ -33,7 +33,7 @@ std::vector<T> values_in(std::span<const std::byte> bytes) {
   return values;
 }
 
-/// Texts of three letters: "000", "001", ... in memory of the test.
+/// Strings of three characters, "000", "001", ..., in memory of the test.
 template <class Offset>
 struct texts {
   explicit texts(std::size_t count) : offsets(count + 1) {
@@ -79,7 +79,7 @@ protected:
     const texts<Offset> source(1000);
     ctx()->copies().reset_counters();
     const batch sent = send({source.rows(500, 100)});
-    // 101 offsets and the letters of 100 rows, each from a multiple of 64 bytes on.
+    // 101 offsets and the data of 100 rows, each aligned to 64 bytes.
     const std::size_t offset_bytes = 101 * sizeof(Offset);
     EXPECT_EQ(inward(), (traffic{1, 1, (offset_bytes + 63) / 64 * 64 + (100 * 3 + 63) / 64 * 64}));
     const column& strings = sent.columns[0];
@@ -135,7 +135,7 @@ TEST_P(host_arrays, are_downloaded_into_pooled_memory_charged_to_the_host) {
   const auto charged = [&] { return ctx()->pinned_budget()->statistics().current; };
   const std::byte* address = nullptr;
   for (int round = 0; round < 3; ++round) {
-    std::optional<host_batch> there = download(ctx(), sent); // allocates the ring, which stays
+    std::optional<host_batch> there = download(ctx(), sent); // allocates the chunks of the ring, which stay
     const std::byte* const now = there->arrays[0].buffers[1].data();
     EXPECT_TRUE(address == nullptr || now == address) << "fresh memory in round " << round;
     address = now;
@@ -222,7 +222,7 @@ TEST_P(host_arrays, of_strings_are_split_if_that_saves_a_block_of_offsets) {
   const column all = send({source.rows(0, 100)}).columns[0];
   ASSERT_EQ(all.offsets().size(), 404U);
   for (const auto& [rows, reads] :
-       {std::pair(85, 0U), std::pair(84, 2U)}) { // 60 and 64 bytes of offsets less
+       {std::pair(85, 0U), std::pair(84, 2U)}) { // saves 60 and 64 bytes of offsets
     ctx()->copies().reset_counters();
     const host_batch part = download(ctx(), {rows, {all.slice(0, rows)}});
     EXPECT_EQ(ctx()->copies().read_counters().scalars.calls, reads) << rows;
@@ -238,7 +238,7 @@ TEST_P(host_arrays, of_several_batches_take_one_transfer_into_one_allocation) {
   const texts<std::int32_t> source(1000);
   const column all = send({source.rows(0, 1000)}).columns[0];
   std::vector<batch> parts;
-  for (std::int64_t first = 0; first < 1000; first += 100) { // slices, so that their offsets have to be read
+  for (std::int64_t first = 0; first < 1000; first += 100) { // slices, so that offsets must be read
     parts.push_back({100, {all.slice(first, 100), all.slice(first, 50)}});
   }
   parts.push_back({0, {all.slice(7, 0), all.slice(7, 0)}});
@@ -272,7 +272,7 @@ TEST_P(host_arrays, of_a_slice_of_strings_have_their_data_right_after_the_offset
   const texts<std::int64_t> wide(1000);
   const column all = send({narrow.rows(0, 1000)}).columns[0];
   const column all_wide = send({wide.rows(0, 1000)}).columns[0];
-  for (int rows = 2; rows <= 32; ++rows) { // at some of them the offsets fill their 64 bytes
+  for (int rows = 2; rows <= 32; ++rows) { // some have offsets that fill 64 bytes exactly
     const host_batch part = download(ctx(), {rows, {all.slice(500, rows), all_wide.slice(500, rows)}});
     for (const int row : {0, 1, rows - 1}) {
       expect_text<std::int32_t>(part.arrays[0], row, std::to_string(500 + row));
@@ -299,7 +299,8 @@ TEST_P(host_arrays, of_views_transfer_only_the_bytes_that_rows_refer_to) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
-  // Strings of 20 bytes alternate between two buffers. Every tenth is short, and one null row has any bytes.
+  // Strings of 20 bytes alternate between two buffers. Every tenth is inline, and a null row has an arbitrary
+  // view.
   constexpr std::size_t rows = 8000;
   const auto text_of = [](std::size_t row) {
     const std::string number = std::to_string(100'000 + row);
@@ -395,7 +396,7 @@ TEST_P(host_arrays, without_rows_transfer_nothing) {
 TEST_P(host_arrays, upload_each_dictionary_once_and_forget_those_of_a_failed_batch) {
   const texts<std::int32_t> words(100);
   const texts<std::int32_t> others(50);
-  constexpr std::int64_t rows = 970; // 1024 bytes wherever they begin among 64
+  constexpr std::int64_t rows = 970; // 1024 bytes after alignment to 64, at any offset
   const std::vector<std::int8_t> codes(rows, 7);
   const auto coded = [&](const texts<std::int32_t>& from, std::int64_t count) {
     host_array made;
@@ -408,7 +409,7 @@ TEST_P(host_arrays, upload_each_dictionary_once_and_forget_those_of_a_failed_bat
   };
   const std::vector<host_array> arrays{coded(words, 100), coded(words, 100), coded(others, 50)};
   {
-    const auto tight = watch(ctx()->with_budget("tight", 1500)); // room for the dictionaries alone
+    const auto tight = watch(ctx()->with_budget("tight", 1500)); // only the dictionaries fit
     EXPECT_THROW(static_cast<void>(upload(tight, {rows, arrays, nullptr}, dictionaries_, {"sent", {}, {}})),
                  error);
     EXPECT_EQ(tight->reports().statistics().budget.current, 0U);
@@ -417,7 +418,7 @@ TEST_P(host_arrays, upload_each_dictionary_once_and_forget_those_of_a_failed_bat
   ctx()->copies().reset_counters();
   const batch sent = send(arrays);
   EXPECT_EQ(inward().transfers, 2U);
-  // 448 + 320 bytes of the words, 256 + 192 of the others, and one copy of the codes.
+  // 448 + 320 bytes for the first dictionary, 256 + 192 for the second one, and the indices once.
   EXPECT_EQ(inward().bytes, 448U + 320U + 256U + 192U + 1024U);
   EXPECT_EQ(sent.columns[0].dictionary(), sent.columns[1].dictionary());
   EXPECT_NE(sent.columns[0].dictionary(), sent.columns[2].dictionary());

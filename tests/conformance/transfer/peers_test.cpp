@@ -1,4 +1,5 @@
-// Tables that go from one device to another (saeta/compute/copy_to.hpp), by peer access or through the host.
+// Copies of tables from one device to another (saeta/compute/copy_to.hpp), by peer access or through the
+// host.
 #include "conformance/harness/context_test.hpp"
 #include "conformance/harness/graph_capture.hpp"
 #include "saeta/backend/sim/sim.hpp"
@@ -24,7 +25,7 @@ using support::random_table;
 using support::same_contents;
 using unit::code_raised_by;
 
-/// Everything is joined, in windows that cut most buffers.
+/// Sizes with which all buffers are merged, in windows so small that most buffers are split.
 constexpr peer_copy_sizes small_windows{.direct = std::size_t{16} << 20, .window = 256, .few = 0};
 
 schema bytes_named(std::size_t columns) {
@@ -42,7 +43,7 @@ column bytes_of(const buffer& values) {
                                               .buffers = {{}, values}});
 }
 
-/// A table of one batch, with one column for each buffer.
+/// Makes a table of one batch with a column for each buffer.
 table table_over(const std::vector<buffer>& columns) {
   batch rows{static_cast<std::int64_t>(columns.front().size()), {}};
   for (const buffer& each : columns) {
@@ -80,7 +81,7 @@ protected:
   [[nodiscard]] static std::uint64_t charged(const context& of) {
     return of.reports().statistics().budget.current;
   }
-  /// The values of a column of bytes.
+  /// Reads the values of a column of bytes.
   [[nodiscard]] static std::vector<std::uint8_t> values_of(const column& of) {
     context& home = *of.ctx();
     std::vector<std::uint8_t> made(of.values().size());
@@ -98,7 +99,7 @@ protected:
     fill(columns[1], 2, stream);
     return table_over(columns);
   }
-  /// A table of bools, from the fourth bit on.
+  /// Makes a table of a boolean column with offset 3, whose bitmap must be shifted.
   [[nodiscard]] table shifted_bits(const buffer& bits) const {
     const auto rows = static_cast<std::int64_t>(8 * bits.size()) - 8;
     const column bools = column::make(ctx(), {.type = data_type(type_id::boolean),
@@ -116,7 +117,7 @@ protected:
     }
   }
 
-  /// A table of many columns, each in memory of its own.
+  /// Makes a table of many columns, each in its own allocation.
   [[nodiscard]] table scattered_table() const {
     std::vector<buffer> columns;
     for (std::uint8_t i = 0; i < scattered_columns; ++i) {
@@ -213,7 +214,7 @@ TEST_P(peers, copy_one_allocation_at_once_without_a_kernel) {
   fill(slab, 1, ctx()->work_stream());
   std::vector<buffer> columns;
   for (std::size_t at = 0; at + 128 <= table_bytes; at += 128) {
-    columns.push_back(slab.slice(at, 100)); // with gaps, as padding leaves them
+    columns.push_back(slab.slice(at, 100)); // with gaps, like padding
   }
   const table here = table_over(columns);
   ctx()->copies().reset_counters();
@@ -271,7 +272,7 @@ TEST_P(peers, wait_for_a_late_writer_of_the_source) {
   }
 }
 
-// What only the kernel on the source reads: a bitmap whose first row lies inside a byte.
+// A bitmap whose first row is inside of a byte is read by a kernel on the source device.
 
 TEST_P(peers, wait_for_a_late_writer_of_shifted_bitmaps) {
   const buffer bits = make(table_bytes);
@@ -305,7 +306,7 @@ TEST_P(peers, copy_slices_with_only_shifted_or_rebased_buffers) {
   const schema text{{{"s", data_type(type_id::string), true, {}}}, {}};
   const table here =
       support::table_of(ctx(), text, {{support::strings({"abc", "", "", "de", "", "", "", "f"})}});
-  for (const auto& [first, rows] : {std::pair{1, 2}, {4, 3}, {2, 4}}) { // of two of them no letter is sent
+  for (const auto& [first, rows] : {std::pair{1, 2}, {4, 3}, {2, 4}}) { // two of them without characters
     const table part = here.slice(first, rows);
     EXPECT_TRUE(same_contents(copy_to(part, there_), part)) << first;
     EXPECT_TRUE(same_contents(moved_in_windows(part, there_), part)) << first;
@@ -340,7 +341,7 @@ TEST_P(peers, survive_an_early_release_of_the_source) {
       moved = joined ? moved_in_windows(here, there_) : copy_to(here, there_);
     }
     std::vector<buffer> next;
-    for (int i = 0; i < 6; ++i) { // reuses any memory that was returned
+    for (int i = 0; i < 6; ++i) { // reuses any freed memory
       next.push_back(make(table_bytes));
       fill(next.back(), 9, ctx()->work_stream());
     }
@@ -389,7 +390,7 @@ TEST_P(peers, leak_nothing_after_a_refusal_of_either_budget) {
   EXPECT_EQ(charged(*small), 0U);
   EXPECT_EQ(charged(*ctx()), before);
 
-  ctx()->set_budget(before); // no room for the window that ranges are joined in
+  ctx()->set_budget(before); // no room for the window in which ranges are merged
   std::string message;
   EXPECT_EQ(code_raised_by([&] { static_cast<void>(copy_to(here, there_)); }, &message),
             errc::budget_exceeded);
@@ -502,7 +503,7 @@ TEST_P(peers, refuse_a_context_of_a_parent_process) {
 
 class unreachable_peers : public peers {
 protected:
-  /// The context of a device without peer access to or from the first.
+  /// Makes the context of a device without peer access to or from the first device.
   [[nodiscard]] std::shared_ptr<context> make_unreachable() {
     const auto beside = std::dynamic_pointer_cast<sim::device>(shared_device());
     if (!beside) {
@@ -520,7 +521,7 @@ protected:
   }
 
 private:
-  std::shared_ptr<sim::device> unreachable_; ///< outlives its context
+  std::shared_ptr<sim::device> unreachable_; ///< must outlive its context
 };
 
 TEST_P(unreachable_peers, are_copied_through_the_host) {
@@ -554,7 +555,7 @@ TEST_P(unreachable_peers, are_refused_in_strict_mode) {
   EXPECT_EQ(code_raised_by([&] { static_cast<void>(copy_through_host(here, there_)); }),
             errc::download_forbidden);
   EXPECT_EQ(charged(*there_), 0U);
-  expect_filled(copy_to(here, there_)); // must not pass through the host
+  expect_filled(copy_to(here, there_)); // needs no copy through the host
 }
 
 TEST_P(unreachable_peers, wait_for_a_late_writer_of_the_source) {

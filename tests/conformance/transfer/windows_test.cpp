@@ -1,4 +1,4 @@
-// Only the rows of a window are moved, for every type and every offset.
+// Transfers of slices: only their rows are copied, for every type and offset.
 #include "conformance/harness/arrow_test.hpp"
 #include "saeta/compute/copy_columns.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
@@ -23,7 +23,7 @@ using support::shared_array;
 
 bool keeps_offset(const data_type& type) { return type.layout() == layout_kind::run_ends; }
 
-/// For columns and for host arrays.
+/// Expects that the column and its children have no offset.
 void expect_no_offset(const column& of) {
   EXPECT_TRUE(of.offset() == 0 || keeps_offset(of.type())) << of.type().name() << ": " << of.offset();
   for (const column& child : of.children()) {
@@ -50,7 +50,7 @@ bool shares_offset(const data_type& type) {
          layout == layout_kind::fixed_list;
 }
 
-/// Expects no offset in inner arrays whose offset would apply to their children.
+/// Expects that no inner array has an offset that also applies to its children.
 void expect_no_offset_below(const ArrowArray& of, const data_type& type) {
   for (std::size_t i = 0; i < type.children().size(); ++i) {
     const data_type& inner = type.children()[i].type;
@@ -86,7 +86,7 @@ TEST_P(windows, of_every_type_begin_at_row_0_after_an_upload_and_a_download) {
         ASSERT_TRUE(same_rows(on_host(there).get(), *source));
         const column part = there.slice(offset, 40 - 2 * offset);
         const host_batch back = download(ctx(), {part.length(), {part}});
-        if (!ctx()->on_host()) { // on the host it is a view
+        if (!ctx()->on_host()) { // on the host the export is a view
           expect_no_offset(back.arrays.front());
         }
         ASSERT_TRUE(same_rows(on_host(part).get(), *source, offset, part.length()));
@@ -124,7 +124,8 @@ TEST_P(windows, clear_the_padding_bits_of_shifted_bitmaps) {
   }
 }
 
-/// List of structs [2, 3, 1 rows] whose struct of int32 and strings has an offset of its own.
+/// Makes a column of three lists with 2, 3 and 1 structs of int32 and string; the struct array has its own
+/// offset.
 column list_of_cut_structs(const std::shared_ptr<context>& ctx, std::int64_t offset, bool with_validity,
                            const std::function<buffer(std::span<const std::byte>)>& put) {
   const data_type number(type_id::int32);

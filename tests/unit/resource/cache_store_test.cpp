@@ -25,8 +25,7 @@ protected:
 
   cache_store_test() { build({}); }
   ~cache_store_test() override {
-    ON_CALL(*driver_, event_complete(_))
-        .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+    ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
     for (cache_node* const each : lent_) {
       home_->push(each);
     }

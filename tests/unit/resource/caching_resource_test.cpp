@@ -76,8 +76,7 @@ TEST_F(cache, makes_the_first_use_wait_for_a_pending_slab_allocation) {
   EXPECT_CALL(*driver_, wait_event(first().native_handle(), _)).Times(1);
   put(get(100, first()), first());
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
 TEST_F(cache, rounds_every_size_up_and_wastes_little) {
@@ -158,8 +157,7 @@ TEST_F(cache, passes_large_blocks_to_upstream_and_frees_them_in_stream_order) {
   put(passed, first());
   EXPECT_EQ(made_->statistics().held, 0U);
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
 TEST_F(cache, an_upstream_failure_changes_nothing) {
@@ -228,8 +226,7 @@ TEST_F(cache, a_slab_being_freed_keeps_its_users_during_a_concurrent_trim) {
       });
   EXPECT_GT(made_->trim(), 0U);
   EXPECT_THAT(*awaited, ::testing::UnorderedElementsAre(first().native_handle(), second().native_handle()));
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
 TEST_F(cache, frees_unused_slabs_above_the_soft_limit) {
@@ -353,8 +350,7 @@ TEST_F(cache, returns_a_block_of_several_users_to_the_first_one) {
   EXPECT_TRUE(made_->deallocate(stolen, std::array{stolen.ready, mark(third.ref())}));
   put(get(large, first()), first());
   EXPECT_EQ(made_->statistics().steals, 1U) << "it was used";
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
 TEST_F(cache, makes_another_stream_wait_for_every_user_of_a_block) {
@@ -371,8 +367,7 @@ TEST_F(cache, makes_another_stream_wait_for_every_user_of_a_block) {
   const block stolen = get(large, first());
   EXPECT_EQ(stolen.ready.timeline, timeline_of(third.ref())) << "its only user";
   put(stolen, first());
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
 TEST_F(cache, remembers_what_a_stream_has_already_waited_for) {
@@ -458,8 +453,7 @@ TEST_F(cache, a_slab_whose_free_failed_is_freed_in_order_later) {
   EXPECT_CALL(*driver_, wait_event(_, _)).Times(1);
   EXPECT_EQ(made_->trim(), large);
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_))
-      .WillByDefault(Return(true)); // otherwise its timelines outlive the test
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
   set_report_sink(shown);
 }
 
