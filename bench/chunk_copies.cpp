@@ -143,7 +143,7 @@ results measure(const options& chosen, const std::shared_ptr<context>& ctx) {
       source.emplace(chosen.folder, found.bytes);
     }
     for (const way& each : all_ways()) {
-      if (threads == 0 || each.learns != notice::none) { // filling requires to know that a slot is free
+      if (threads == 0 || each.learns != notice::none) { // only a notice says that a slot is free
         found.ways.push_back({each, threads, {}});
       }
     }

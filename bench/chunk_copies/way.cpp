@@ -94,7 +94,7 @@ void sender::send(std::size_t slot, std::size_t chunk) {
   }
 }
 
-/// Queues behind the copy what tells the host that it has finished.
+/// Queues the notification of the host after the copy.
 void sender::tell(std::size_t slot, std::size_t stream) {
   switch (way_.learns) {
   case notice::events:

@@ -112,7 +112,7 @@ def test_every_line_of_the_paragraph_has_a_conformance_test() -> None:
 
 
 def test_a_name_of_a_missing_test_is_found() -> None:
-    name = "contexts.report_what_is_alive_at_close_and_refuse_new_work"
+    name = "contexts.report_live_memory_at_close_and_refuse_new_work"
     assert name not in missing(TABLE)
     assert "contexts.report_nothing" in missing(TABLE.replace(name, "contexts.report_nothing"))
 

@@ -95,7 +95,7 @@ TEST_P(rmm_upstream, fails_with_errors_of_saeta) {
   EXPECT_EQ(made.held_bytes(), 0u);
 }
 
-TEST_P(rmm_upstream, with_a_misaligned_block_gets_it_back) {
+TEST_P(rmm_upstream, that_returns_a_misaligned_block_gets_it_back) {
   std::byte* given = nullptr;
   bool returned = false;
   seen().before_free = [&] {

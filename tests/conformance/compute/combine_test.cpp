@@ -204,7 +204,7 @@ TEST_P(combine, keeps_the_rows_of_tables_without_columns) {
   EXPECT_EQ(joined.batches().size(), 1u);
 }
 
-TEST_P(combine, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
+TEST_P(combine, starts_a_new_column_at_the_limit_of_16_bit_run_ends) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}},
                                                   {"values", data_type(type_id::int32), true, {}}});
   std::vector<part> parts;

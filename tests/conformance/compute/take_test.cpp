@@ -459,7 +459,7 @@ TEST_P(taken_rows, keeps_the_row_count_of_tables_without_columns) {
   EXPECT_TRUE(made.fields().fields[0].nullable);
 }
 
-TEST_P(taken_rows, cuts_where_run_ends_of_16_bits_can_not_count_the_rows) {
+TEST_P(taken_rows, starts_a_new_column_at_the_limit_of_16_bit_run_ends) {
   const data_type type = data_type::nested("+r", {{"run_ends", data_type(type_id::int16), false, {}},
                                                   {"values", data_type(type_id::int32), true, {}}});
   const std::vector<part> parts{{random_array(type, {5000, 0, nulls::some, true}, 1), 0, 5000}};

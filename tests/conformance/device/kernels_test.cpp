@@ -118,7 +118,7 @@ bytes expected_bitmap(std::int64_t length, Bit bit) {
   return expected;
 }
 
-TEST_P(kernels, pack_bool_sets_a_bit_where_a_byte_is_not_zero_and_clears_the_padding) {
+TEST_P(kernels, pack_bool_sets_the_bits_of_nonzero_bytes_and_clears_the_padding) {
   for (const std::int64_t length : lengths) {
     for (int round = 0; round < rounds; ++round) {
       const auto misalignment = static_cast<std::size_t>(round == 0 ? 0 : random_below(17));

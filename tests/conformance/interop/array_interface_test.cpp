@@ -344,7 +344,7 @@ TEST_P(array_interface, a_reimported_array_waits_for_the_stream_that_wrote_it) {
   EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](std::uint8_t b) { return b == 3; }));
 }
 
-TEST_P(array_interface, an_export_refuses_nulls_and_bits) {
+TEST_P(array_interface, an_export_refuses_nulls_and_bit_packed_booleans) {
   const buffer memory = filled([](std::size_t) { return std::uint8_t{0x55}; });
   for (const column& source :
        {column::make(ctx(), {data_type(type_id::int8), 100, 0, column::unknown_nulls, {memory, memory}, {}}),

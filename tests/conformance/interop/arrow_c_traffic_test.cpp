@@ -164,7 +164,7 @@ TEST_P(arrow_c_traffic, a_budget_refusal_does_not_consume_the_struct) {
   EXPECT_EQ(*releases_, 0);
 }
 
-TEST_P(arrow_c_traffic, the_struct_is_released_once_when_the_last_column_goes) {
+TEST_P(arrow_c_traffic, the_struct_is_released_once_after_the_last_column) {
   owned_array given = next_batch();
   std::optional<column> last;
   {

@@ -95,7 +95,7 @@ TEST_P(copied_arrays, of_every_type_are_in_memory_of_the_context) {
   }
 }
 
-TEST_P(copied_arrays, do_not_see_what_their_producer_writes_later) {
+TEST_P(copied_arrays, do_not_see_later_writes_of_their_producer) {
   const data_type type(type_id::uint8);
   constexpr std::int64_t rows = 1 << 16;
   const buffer memory = make(rows);

@@ -259,7 +259,7 @@ TEST_P(contexts, create_each_kind_of_service_once) {
   EXPECT_EQ(ended, 1);
 }
 
-TEST_P(contexts, report_what_is_alive_at_close_and_refuse_new_work) {
+TEST_P(contexts, report_live_memory_at_close_and_refuse_new_work) {
   buffer kept = make(128, "kept");
   const auto alive = ctx()->close();
   const std::vector<std::pair<std::string, std::uint64_t>> expected{{"kept", 128}};

@@ -239,7 +239,7 @@ TEST_P(ordering, memory_is_reused_on_one_stream_without_a_wait_of_the_host) {
 }
 
 TEST_P(ordering, an_external_keepalive_outlives_the_work_on_its_memory) {
-  const buffer lent = filled(4); // stands in for another library's memory
+  const buffer lent = filled(4); // used as the memory of another library
   std::weak_ptr<void> alive;
   const auto held = hold(first());
   {
@@ -393,7 +393,7 @@ TEST_P(ordering, unknown_work_is_settled_once) {
 }
 
 TEST_P(ordering, a_keepalive_without_a_pointer_is_dropped_in_order) {
-  const buffer lent = filled(4); // stands in for another library's memory
+  const buffer lent = filled(4); // used as the memory of another library
   std::atomic<bool> dropped{false};
   const auto held = hold(first());
   {

@@ -133,7 +133,7 @@ TEST_F(streams, may_fail_without_an_error_text) {
   EXPECT_EQ(import_error(silent).message(), expected);
 }
 
-TEST_F(streams, that_give_a_released_schema_or_one_without_a_format_are_refused) {
+TEST_F(streams, that_return_a_released_schema_or_one_without_a_format_are_refused) {
   ArrowArrayStream stream = source_.stream();
   stream.get_schema = [](ArrowArrayStream*, ArrowSchema*) { return 0; };
   EXPECT_EQ(import_error(stream).code(), errc::closed);

@@ -197,7 +197,7 @@ TEST(buffer_decoder, refuses_frames_after_the_claimed_size) {
   }
 }
 
-TEST(buffer_decoder, keeps_nothing_of_a_read_that_failed) {
+TEST(buffer_decoder, discards_the_bytes_of_a_failed_read) {
   std::string bytes = packed(body_codec::lz4, noise(1000));
   const std::size_t one = bytes.size();
   bytes += packed(body_codec::zstd, noise(400'000));

@@ -135,7 +135,7 @@ TEST_F(whole_metadata, of_run_ends_with_nulls_or_without_values) {
                  concat(count, " run ends with null_count 1 and ", count, " values"));
 }
 
-TEST(source_window, keeps_nothing_of_a_read_that_failed) {
+TEST(source_window, discards_the_bytes_of_a_failed_read) {
   bool fails = false;
   const scatter_source source{100, [&](std::uint64_t position, std::span<std::byte> target) {
                                 std::memset(target.data(), 0xFF, target.size());

@@ -92,7 +92,7 @@ TEST_F(full_cache, does_not_collect_blocks_of_other_shards_again_after_a_failed_
 
 TEST_F(full_cache, searches_unused_slabs_again_after_enough_frees) {
   put(take_out(), first());
-  const block small = get(1000, first()); // searches in vain, as above
+  const block small = get(1000, first()); // finds no unused slab, as above
   for (int i = 0; i < 9; ++i) {
     put(take_out(), first());
   }
@@ -355,7 +355,7 @@ TEST_F(bounded_cache, retries_upstream_only_after_memory_was_freed) {
   EXPECT_EQ(made_->statistics().slabs, 1U) << "more memory would not help";
 }
 
-TEST_F(bounded_cache, trim_tells_the_larger_of_what_it_and_upstream_gave_back) {
+TEST_F(bounded_cache, trim_returns_the_larger_of_its_own_and_upstreams_freed_bytes) {
   put(get(large, first()), first());
   EXPECT_CALL(*driver_, trim_pool(0)).WillOnce(Return(5)).WillOnce(Return(5)).WillRepeatedly(Return(0));
   EXPECT_EQ(made_->trim(), large);

@@ -105,7 +105,7 @@ TEST_F(cache, rounds_every_size_up_and_wastes_little) {
   }
 }
 
-TEST_F(cache, blocks_around_every_class_bound_are_aligned_and_apart) {
+TEST_F(cache, blocks_around_every_class_bound_are_aligned_and_disjoint) {
   const cache_classes classes(1 << 20, 256 << 20);
   std::vector<block> live;
   for (std::size_t c = 0; classes.bytes(c) <= 2 << 20; ++c) {

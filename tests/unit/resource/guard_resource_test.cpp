@@ -195,7 +195,7 @@ TEST_F(guard_resource_test, reports_the_first_wrong_byte_of_each_kind) {
   EXPECT_EQ(guard->check(), 3U);
 }
 
-TEST_F(guard_resource_test, finds_an_overlap_wherever_the_new_block_begins_and_ends) {
+TEST_F(guard_resource_test, finds_overlaps_at_any_position) {
   make({.canary = 0, .poison = false});
   struct {
     std::size_t begin;
@@ -367,7 +367,7 @@ TEST_F(guard_resource_test, leaves_a_block_with_its_caller_if_its_free_fails) {
   EXPECT_EQ(guard->empty_quarantine(), 0U);
 }
 
-TEST_F(guard_resource_test, trim_tells_the_larger_of_what_it_and_upstream_gave_back) {
+TEST_F(guard_resource_test, trim_returns_the_larger_of_its_own_and_upstreams_freed_bytes) {
   give_back(take(100));
   upstream->trimmable = 5000;
   EXPECT_EQ(guard->trim(), 5000U);

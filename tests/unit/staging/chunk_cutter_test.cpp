@@ -88,7 +88,7 @@ TEST(chunk_cutter, sends_copies_that_fill_a_chunk_without_a_kernel) {
   EXPECT_EQ(chunks[2].steps[1].count, 100);
 }
 
-TEST(chunk_cutter, cuts_decoded_steps_only_where_no_chunk_can_hold_them) {
+TEST(chunk_cutter, splits_decoded_steps_only_if_they_exceed_a_chunk) {
   constexpr std::uint64_t gap = scatter_source::ordered_gap;
   const std::vector<scatter_step> steps{copy(decoded, 1000), copy(decoded + 1000 + gap, 1000),
                                         copy(decoded + 2000 + 2 * gap, 3000),
