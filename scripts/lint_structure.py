@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the structure of the tree, file by file, and prints what breaks a rule; exit code 1 then.
+"""Checks the structure of the tree, file by file, and prints violations. The exit code is 1 if there are any.
 
     lint_structure.py [ROOT]
 
 The rules:
-  layer     a layer includes only what stands to its left; backends never include each other; only runtime
-            includes one
+  layer     a layer includes only lower layers; backends never include each other; only runtime includes them
   cuda      only backend/cuda, and the adaptors rmm and rapidsmpf with their tests, include a CUDA header;
             only these adaptors, their tests, the Python binding of rmm and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
@@ -14,7 +13,7 @@ The rules:
             and tests include it
   length    a header has at most 250 lines, any file 600
   pragma    every header has #pragma once
-  circle    no module of the Python package imports itself by way of others, be it in a function or for types
+  circle    the modules of the Python package have no circular imports, even inside of functions or for types
   crowd     no folder of the Python package or of its bindings holds more than 20 sources
   names     paths and targets of the Makefile that a page has in backticks exist
 """
@@ -78,7 +77,7 @@ CUDA_HEADER = re.compile(
     r"|^(cuda|cooperative_groups|driver_types|vector_types)\w*\.h$"
 )
 RMM_HEADER = re.compile(r"^(rmm|rapidsmpf)/")
-ADAPTORS = ("rmm", "rapidsmpf")  # headers alone, all of them public
+ADAPTORS = ("rmm", "rapidsmpf")  # header-only, all headers are public
 PUBLIC_LIST = re.compile(r"^  PUBLIC\n((?:    .*\n)+)", re.MULTILINE)
 GENERATED = ("saeta/base/version.hpp",)
 ADAPTOR_FOLDERS = tuple(f"{folder}/{name}/" for folder in ("saeta", "tests") for name in ADAPTORS)
@@ -108,7 +107,7 @@ def layer_of(path: str) -> str | None:
 
 
 def without_comments(source: str) -> str:
-    """The code alone, line for line."""
+    """Removes comments and keeps the line numbers."""
     source = re.sub(r"/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), source, flags=re.DOTALL)
     return re.sub(r"//[^\n]*", "", source)
 
@@ -141,7 +140,7 @@ def check_private(path: str, line: int, included: str, public: frozenset[str]) -
 
 
 def public_headers(root: Path) -> frozenset[str]:
-    """Those that the calls of saeta_layer() list."""
+    """Returns the headers that saeta_layer() calls list as PUBLIC."""
     found = set()
     for file in sorted((root / "saeta").rglob("CMakeLists.txt")):
         folder = file.parent.relative_to(root).as_posix()
@@ -184,7 +183,7 @@ def check_lengths(path: str, source: str) -> Iterator[Finding]:
 
 
 def check_file(path: str, source: str, public: frozenset[str]) -> Iterator[Finding]:
-    """Findings of one file; `path` is relative to the root. `public`: what other layers may include."""
+    """Yields the findings of one file; `path` is relative to the root, `public` has all public headers."""
     yield from check_lengths(path, source)
     suffix = Path(path).suffix
     if suffix not in CODE:
@@ -216,7 +215,7 @@ def check_names(root: Path, path: str, page: str) -> Iterator[Finding]:
 
 
 def imported_names(name: str, source: str) -> Iterator[str]:
-    """Names that a module of the package imports anywhere in its source, from the root of the package.
+    """Yields the absolute names that a module of the package imports anywhere in its source.
 
     Importing a module also imports the packages around it. Those around `name` are imported before it.
     """
@@ -233,7 +232,7 @@ def imported_names(name: str, source: str) -> Iterator[str]:
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """The modules that each module of the package imports."""
+    """Returns for each module of the package the modules that it imports."""
     modules = {}
     for file in sorted(package.rglob("*.py")):
         parts = file.relative_to(package.parent).with_suffix("").parts
@@ -243,14 +242,14 @@ def import_graph(package: Path) -> dict[str, set[str]]:
         targets = set()
         for each in imported_names(name, source):
             if each.startswith(f"{package.name}.") and each not in COMPILED:
-                # A name of a module, as in `from saeta import table`, stands for the module that has it.
+                # An imported name, as in `from saeta import table`, counts as an import of its module.
                 targets.add(each if each in modules else each.rpartition(".")[0])
         graph[name] = (targets & modules.keys()) - {name}
     return graph
 
 
 def check_circles(root: Path) -> Iterator[Finding]:
-    """A finding with one circle of imports, if there is any."""
+    """Yields a finding about one import cycle, if there is any."""
     try:
         TopologicalSorter(import_graph(root / PACKAGE)).prepare()
     except CycleError as failure:
@@ -259,7 +258,7 @@ def check_circles(root: Path) -> Iterator[Finding]:
 
 
 def check_crowds(paths: list[str]) -> Iterator[Finding]:
-    """Findings about folders of the package and of its bindings with too many files."""
+    """Yields findings about folders of the package and of its bindings with too many files."""
     folders = Counter(path.rpartition("/")[0] for path in paths if path.startswith("python/"))
     for folder, count in folders.items():
         if count > FOLDER_FILES:

@@ -141,7 +141,7 @@ TEST_P(arrow_arrays, are_imported_after_their_pending_writer) {
   }
 }
 
-TEST_P(arrow_arrays, of_saeta_with_an_event_are_used_after_it) {
+TEST_P(arrow_arrays, of_saeta_are_used_after_their_event) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << nothing_pends;
   }

@@ -191,7 +191,7 @@ TEST_F(timelines_test, of_a_destroyed_stream_keep_their_ordering_if_the_driver_f
   EXPECT_EQ(device->live().streams, streams) << "the stream that stayed is never destroyed";
 }
 
-TEST_F(timelines_test, of_a_destroyed_stream_end_if_the_device_is_lost) {
+TEST_F(timelines_test, of_a_destroyed_stream_are_finished_once_the_device_is_lost) {
   point last;
   std::unique_ptr<sim::hold> gate;
   {
