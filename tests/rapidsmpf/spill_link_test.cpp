@@ -45,7 +45,7 @@ TEST_P(spill_links, spill_unused_tables_for_rapidsmpf) {
   EXPECT_NE(first.tier(), spill_tier::device) << "the longest unused";
   EXPECT_EQ(third.tier(), spill_tier::device);
   EXPECT_EQ(in_use(), used.bytes() + third.bytes());
-  EXPECT_EQ(spilled(room), third.bytes()) << "what is in use stays";
+  EXPECT_EQ(spilled(room), third.bytes()) << "tables in use are not spilled";
   EXPECT_TRUE(holds(first, 1));
 }
 
@@ -88,7 +88,7 @@ TEST_P(spill_links, respect_the_priorities_of_the_manager) {
   note(6);
   note(4);
   EXPECT_EQ(spilled(kept.bytes() + 1), kept.bytes());
-  EXPECT_EQ(order, (std::vector{6, -4})) << "ours is in between";
+  EXPECT_EQ(order, (std::vector{6, -4})) << "the function of the link is called in between";
 }
 
 TEST_P(spill_links, report_a_spill_function_that_throws) {

@@ -185,7 +185,7 @@ TEST_P(rmm_base, frees_after_the_work_of_every_stream) {
     ctx->copies().fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
   }
   used = {};
-  ASSERT_EQ(seen().freed_on.size(), 1u) << "the free is queued, nobody waits";
+  ASSERT_EQ(seen().freed_on.size(), 1u) << "the free is queued without a wait";
   if (held) {
     EXPECT_FALSE(device().stream_idle(seen().freed_on.front())) << "the free did not wait for the held work";
     held->open();

@@ -216,7 +216,7 @@ TEST_P(bridge_messages, whose_body_is_not_aligned_are_refused) {
       arrow::SliceBuffer(there("x" + whole), 1, static_cast<std::int64_t>(whole.size()));
   const auto attempt = [&] { return read(original, shifted); };
   if (ctx()->on_host()) {
-    EXPECT_TRUE(attempt()->Equals(*original)) << "the CPU reads what is not aligned";
+    EXPECT_TRUE(attempt()->Equals(*original)) << "the CPU can read unaligned values";
     return;
   }
   std::string message;

@@ -388,7 +388,7 @@ TEST_P(combine, refuses_unaligned_offsets_on_devices) {
   };
   EXPECT_EQ(joined(strings_at(0), strings_at(4))[0].length(), 4);
   const column numbers = column::make(ctx(), {data_type(type_id::int64), 2, 0, 0, {{}, memory.slice(1, 16)}});
-  EXPECT_EQ(joined(numbers, numbers)[0].length(), 4) << "what is only copied may lie anywhere";
+  EXPECT_EQ(joined(numbers, numbers)[0].length(), 4) << "copied values need no alignment";
   if (ctx()->on_host()) {
     EXPECT_EQ(joined(strings_at(0), strings_at(1))[0].length(), 4);
     return;

@@ -44,7 +44,7 @@ std::uint64_t answered_for(context& of) {
 void check_stack(context& of, std::uint64_t live) {
   const resource_stack& stack = of.memory();
   if (stack.guard) {
-    EXPECT_EQ(stack.guard->check(), 0U) << "the guard found something";
+    EXPECT_EQ(stack.guard->check(), 0U) << "the guard has found errors";
   }
   if (stack.cache) {
     const caching_statistics cached = stack.cache->statistics();
@@ -111,12 +111,14 @@ void context_watch::check() const {
 void context_watch::check_gone() const {
   for (const entry& each : entries_) {
     SCOPED_TRACE(::testing::Message() << "the context with the budget '" << each.limit->name() << "'");
-    EXPECT_TRUE(comes_true([&] { return each.made.expired(); })) << "somebody keeps it";
+    EXPECT_TRUE(comes_true([&] { return each.made.expired(); })) << "the context is still referred to";
     // The context expires as soon as its destructor begins, which may run on its release thread.
-    EXPECT_TRUE(comes_true([&] { return each.limit->statistics().current == 0; })) << "charged by nobody";
-    EXPECT_TRUE(comes_true([&] { return each.limit->statistics().reserved == 0; })) << "reserved by nobody";
+    EXPECT_TRUE(comes_true([&] { return each.limit->statistics().current == 0; }))
+        << "bytes are charged without an owner";
+    EXPECT_TRUE(comes_true([&] { return each.limit->statistics().reserved == 0; }))
+        << "bytes are reserved without an owner";
     EXPECT_TRUE(comes_true([&] { return each.pinned->statistics().current == 0; }))
-        << "page-locked memory is charged by nobody";
+        << "page-locked bytes are charged without an owner";
   }
 }
 

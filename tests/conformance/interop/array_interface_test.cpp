@@ -184,7 +184,7 @@ TEST_P(array_interface, an_import_refuses_each_broken_field_by_name) {
       one.field(values);
       expect_refused(values, nullptr, one.code, one.text);
     }
-    EXPECT_EQ(*dropped_, 1) << "whoever gave the array keeps it";
+    EXPECT_EQ(*dropped_, 1) << "a refused import does not keep the owner alive";
   }
 }
 
@@ -315,7 +315,7 @@ TEST_P(array_interface, an_exported_array_is_recognised_by_its_address) {
   EXPECT_TRUE(import_cuda_array(ctx(), beyond).values().owner()->external())
       << "it does not fit into the storage";
   shown.reset();
-  EXPECT_TRUE(import_cuda_array(ctx(), part).values().owner()->external()) << "nobody exports it any more";
+  EXPECT_TRUE(import_cuda_array(ctx(), part).values().owner()->external()) << "there is no live export";
 }
 
 TEST_P(array_interface, a_reimported_array_waits_for_the_stream_that_wrote_it) {

@@ -190,7 +190,7 @@ TEST_P(arrow_c, keeps_the_offset_of_a_struct_with_fixed_width_children) {
   const data_type pair = data_type::nested("+s", {{"a", numbers, true, {}}, {"b", numbers, true, {}}});
   const column cut = imported(random_array(pair, {40, 0, nulls::some}, 9)).slice(5, 20);
   if (!ctx()->on_host()) {
-    GTEST_SKIP() << "what is downloaded begins at row 0";
+    GTEST_SKIP() << "downloads begin at row 0";
   }
   const owned_array out = exported(cut);
   EXPECT_EQ(out.get().offset, 5);

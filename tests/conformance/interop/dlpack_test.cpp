@@ -281,7 +281,7 @@ TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
   }
   ctx()->copies().reset_counters();
   const column taken = import_dlpack(ctx(), lent.get());
-  EXPECT_EQ(lent.deleted(), ctx()->on_host() ? 0 : 1) << "what was copied is given back at once";
+  EXPECT_EQ(lent.deleted(), ctx()->on_host() ? 0 : 1) << "a copied tensor is released at once";
   EXPECT_EQ(ctx()->copies().read_counters().host_to_device.transfers, ctx()->on_host() ? 0U : 1U);
   EXPECT_EQ(ctx()->copies().read_counters().imports, ctx()->on_host() ? 1U : 0U);
   EXPECT_EQ(read(taken.values()), content);

@@ -81,8 +81,8 @@ TEST_P(derived_contexts, a_reservation_blocks_other_requests_and_becomes_exact_c
   EXPECT_EQ(reserved(), 1000U);
   EXPECT_THROW(static_cast<void>(take(promised, 1001)), error) << "more than is left of it";
   promised->close();
-  EXPECT_EQ(reserved(), 0U) << "what was not drawn returns";
-  EXPECT_EQ(current(), limit - 1000) << "what was drawn stays";
+  EXPECT_EQ(reserved(), 0U) << "the unused part is returned";
+  EXPECT_EQ(current(), limit - 1000) << "drawn bytes stay charged";
   EXPECT_THROW(static_cast<void>(take(promised, 1)), error);
 }
 
@@ -91,7 +91,7 @@ TEST_P(derived_contexts, the_unused_part_of_a_reservation_is_returned) {
   auto drawn = std::optional(take(promised, 400));
   EXPECT_EQ(reserved(), 600U);
   promised.reset();
-  EXPECT_EQ(reserved(), 0U) << "at once, although what was drawn lives on";
+  EXPECT_EQ(reserved(), 0U) << "at once, although drawn bytes are still live";
   EXPECT_EQ(current(), 400U);
   drawn.reset();
   EXPECT_EQ(current(), 0U);
@@ -204,7 +204,7 @@ TEST_P(derived_contexts, a_reservation_waits_in_line_for_free_bytes) {
   std::thread waiter([&] {
     const auto promised = ctx->with_reservation(limit);
     EXPECT_EQ(promised->drawn_from()->left(), limit);
-    EXPECT_EQ(ctx->reports().statistics().budget.peak, limit - 10) << "what is promised is not in use";
+    EXPECT_EQ(ctx->reports().statistics().budget.peak, limit - 10) << "reserved bytes are not in use";
   });
   while (ctx->memory_budget()->waiting() == 0) {
     std::this_thread::yield();

@@ -130,7 +130,7 @@ TEST_P(graph_pools, are_suggested_if_a_capture_allocates_without_one) {
     EXPECT_EQ(e.code(), errc::invalid_argument);
     EXPECT_THAT(e.message(), HasSubstr("saeta.allocators.graph_pool"));
   }
-  EXPECT_EQ(lend(0), nullptr) << "no bytes are nobody's";
+  EXPECT_EQ(lend(0), nullptr) << "a request of zero bytes needs no pool";
   EXPECT_TRUE(capture.end());
 }
 
@@ -290,7 +290,7 @@ TEST_P(graph_pools, reuse_memory_freed_without_a_stream_only_within_its_scope) {
   take_back_memory(kept, pool_bytes, std::nullopt);
   graph_capture capture(device(), handle());
   void* const next = lend();
-  EXPECT_NE(next, kept) << "used after its capture on streams that nobody knows";
+  EXPECT_NE(next, kept) << "used after its capture on unknown streams";
   take_back(next);
   EXPECT_TRUE(capture.end());
 }
@@ -310,7 +310,7 @@ TEST_P(graph_pools, do_not_reuse_memory_freed_without_a_stream_after_its_scope) 
   const graph_pool_scope open(pool());
   graph_capture capture(device(), handle());
   void* const next = lend();
-  EXPECT_NE(next, kept) << "used after its capture on streams that nobody knows";
+  EXPECT_NE(next, kept) << "used after its capture on unknown streams";
   take_back(next);
   EXPECT_TRUE(capture.end());
 }
@@ -460,7 +460,7 @@ TEST_P(graph_pools, serve_many_threads_at_once) {
   for (std::thread& each : running) {
     each.join();
   }
-  EXPECT_LE(pool()->bytes(), threads * std::size_t{8 << 20}) << "what was freed was not used again";
+  EXPECT_LE(pool()->bytes(), threads * std::size_t{8 << 20}) << "freed memory was not reused";
 }
 
 TEST_P(graph_pools, announce_the_capture) {

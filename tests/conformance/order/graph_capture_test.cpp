@@ -145,7 +145,7 @@ TEST_P(graph_captures, may_contain_whole_use_tokens) {
   EXPECT_TRUE(capture.end());
   EXPECT_EQ(read(in), std::vector<std::uint8_t>(captured_bytes, 3));
   if (asynchronous()) {
-    EXPECT_EQ(read(out), std::vector<std::uint8_t>(captured_bytes, 0)) << "what is captured does not run";
+    EXPECT_EQ(read(out), std::vector<std::uint8_t>(captured_bytes, 0)) << "captured work does not run";
   }
 }
 
@@ -178,7 +178,7 @@ TEST_P(graph_captures, give_their_stream_another_identity_until_they_end) {
   const stream_ref outside = foreign();
   graph_capture capture(device(), outside.native_handle());
   EXPECT_EQ(foreign().made_in_capture(), asynchronous());
-  EXPECT_EQ(foreign() == outside, !asynchronous()) << "what is captured comes after nothing of the stream";
+  EXPECT_EQ(foreign() == outside, !asynchronous()) << "captured work is not ordered after work of the stream";
   EXPECT_EQ(foreign() == foreign(), !asynchronous());
   EXPECT_TRUE(foreign().same_handle(outside));
   EXPECT_FALSE(foreign().same_handle(ours()));

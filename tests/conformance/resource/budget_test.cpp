@@ -108,7 +108,7 @@ TEST_P(budget_of_a_context, honours_alignment_beyond_the_devices_own) {
       const buffer made = buffer::allocate(ctx, 100, ctx->work_stream(), "aligned", alignment);
       EXPECT_EQ(made.address() % std::max(alignment, own), 0U) << alignment;
       EXPECT_EQ(ctx->reports().statistics().budget.current, 100U)
-          << "what was asked for, not what alignment costs";
+          << "the requested bytes, without padding for alignment";
     }
     EXPECT_THROW(static_cast<void>(buffer::allocate(ctx, 100, ctx->work_stream(), "odd", 48)), error);
     EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);

@@ -109,7 +109,7 @@ TEST_P(decorators, log_of_a_full_stack_is_exact) {
   EXPECT_TRUE(stack.top->deallocate(none, work.ref()));
   EXPECT_TRUE(stack.top->deallocate(retried, work.ref()));
   log->detach(sink);
-  EXPECT_TRUE(stack.top->deallocate(stack.top->allocate(1, 0, work.ref()), work.ref())) << "nobody listens";
+  EXPECT_TRUE(stack.top->deallocate(stack.top->allocate(1, 0, work.ref()), work.ref())) << "without a sink";
 
   using enum memory_event;
   EXPECT_EQ(summary(*sink), (std::vector<seen>{{1, allocate, 1000, "orders", "root", limit_bytes, true},
@@ -296,7 +296,7 @@ TEST_P(decorators, guard_finds_blocks_that_overlap) {
   EXPECT_TRUE(stack.top->deallocate(second, work.ref()));
   stack.top->trim();
   const block third = stack.top->allocate(100, 0, work.ref());
-  EXPECT_EQ(stack.guard->findings().size(), 1u) << "what was given back overlaps nothing";
+  EXPECT_EQ(stack.guard->findings().size(), 1u) << "freed blocks do not overlap";
   EXPECT_TRUE(stack.top->deallocate(third, work.ref()));
 }
 

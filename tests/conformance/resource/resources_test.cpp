@@ -115,7 +115,7 @@ TEST_P(resources, pinned_memory_is_cached_until_it_is_trimmed) {
   EXPECT_EQ(first.device, device().device());
   EXPECT_EQ(first.kind, device().kind_of(first.pointer));
   forbid_driver_calls();
-  EXPECT_TRUE(pinned.deallocate(first, std::span<const point>())) << "nobody has used it";
+  EXPECT_TRUE(pinned.deallocate(first, std::span<const point>())) << "an unused block";
   EXPECT_EQ(pinned.kept(90'000), 1U);
   EXPECT_EQ(pinned.kept(60'000), 0U) << "its size class is another one";
   const block second = pinned.allocate(90'000, 0, work.ref());

@@ -286,7 +286,7 @@ TEST_P(scatter, lets_the_kernel_read_pinned_chunks_if_the_budget_has_no_landing_
     const scattered made = staging_ring::of(ctx)->scatter(tight, plan, memory_of(source), "slab");
     EXPECT_EQ(made.counted, wanted.counted);
     EXPECT_TRUE(read_back(ctx, made.slab) == wanted.bytes);
-    EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "nobody was asked to make room";
+    EXPECT_EQ(tight->memory_budget()->statistics().refused, 0U) << "no other memory was freed";
   }
 }
 

@@ -104,7 +104,7 @@ protected:
     expect_text<Offset>(part.arrays[0], 9, "569");
     if (!ctx()->on_host()) {
       EXPECT_EQ(now.scalars, (traffic{2, 2, 2 * sizeof(value_request) + 2 * sizeof(std::int64_t)}))
-          << "where the bytes begin and end: what is asked for, and the answers";
+          << "first and last offsets: the positions, and the values read";
       EXPECT_EQ(part.arrays[0].offset, 0);
       EXPECT_EQ(part.arrays[0].buffers[1].size(), 11 * sizeof(Offset));
       EXPECT_EQ(part.arrays[0].buffers[2].size(), 30U);
@@ -246,7 +246,8 @@ TEST_P(host_arrays, of_several_batches_take_one_transfer_into_one_allocation) {
   const std::vector<host_batch> there = download(ctx(), parts);
   const counter_values now = ctx()->copies().read_counters();
   EXPECT_EQ(now.device_to_host.transfers, 1U);
-  EXPECT_EQ(now.scalars.transfers, 2U) << "one question and one answer, whatever the number of slices";
+  EXPECT_EQ(now.scalars.transfers, 2U)
+      << "one upload of positions and one download, for any number of slices";
   ASSERT_EQ(there.size(), 11U);
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(there[i].keepalive, there[0].keepalive);
@@ -341,7 +342,7 @@ TEST_P(host_arrays, of_views_transfer_only_the_bytes_that_rows_refer_to) {
       const auto row = static_cast<std::size_t>(first + i);
       const byte_view& view = shown[static_cast<std::size_t>(seen.offset + i)];
       if (row == 4005) {
-        EXPECT_EQ(view.offset, -5) << "what is under a null stays";
+        EXPECT_EQ(view.offset, -5) << "values under a null are unchanged";
         continue;
       }
       const auto* const bytes = view.length <= byte_view::inlined
@@ -446,7 +447,7 @@ TEST_P(host_arrays, are_views_only_on_the_host) {
   }
   {
     const batch viewed = adopt(ctx(), lent, dictionaries_, {.tag = "lent"});
-    EXPECT_EQ(keepalive.use_count(), 4) << "ours, that of the batch, and one for each of two ranges";
+    EXPECT_EQ(keepalive.use_count(), 4) << "the test's, the batch's, and one for each of two ranges";
     const column& strings = viewed.columns[0];
     EXPECT_EQ(strings.offset(), 20);
     EXPECT_EQ(strings.offsets().address(), reinterpret_cast<std::uintptr_t>(source.offsets.data()));

@@ -179,7 +179,7 @@ TEST_P(windows, push_the_offset_of_nested_structs_to_their_children_in_exports) 
 
 TEST_P(windows, push_offsets_to_the_innermost_children_in_exports_of_host_views) {
   if (!ctx()->on_host()) {
-    GTEST_SKIP() << "what is downloaded has no offsets";
+    GTEST_SKIP() << "downloads have no offsets";
   }
   for (const data_type& type : carried_types()) {
     for (const nulls pattern : {nulls::some, nulls::none, nulls::absent}) {

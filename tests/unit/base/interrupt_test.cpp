@@ -66,7 +66,7 @@ TEST(interrupt, a_wait_calls_the_hook_at_its_beginning_and_after_each_interval) 
   timed_out_at_once changed;
   std::vector<steady_clock::time_point> asked;
   const interrupts hook([&] {
-    EXPECT_FALSE(lock.held) << "whoever makes the wait end may need it";
+    EXPECT_FALSE(lock.held) << "another thread may need the lock to end the wait";
     asked.push_back(stopped_clock::now());
   });
   const auto start = stopped_clock::now();

@@ -118,7 +118,7 @@ TEST(bounded_pool, each_allocation_is_charged_to_the_budget_at_its_time) {
   const auto second = budget::create("second", 1000);
   const auto pool = bounded_pool::make();
   std::array<std::uint8_t*, 3> memory{};
-  ASSERT_TRUE(pool->Allocate(5000, alignment, &memory[0]).ok()) << "nobody's";
+  ASSERT_TRUE(pool->Allocate(5000, alignment, &memory[0]).ok()) << "charged to no budget";
   pool->charge_to(first);
   ASSERT_TRUE(pool->Allocate(100, alignment, &memory[1]).ok());
   pool->charge_to(second);
@@ -157,7 +157,7 @@ TEST(bounded_pool, memory_for_a_host_context_is_charged_to_that_context) {
   }
   pool->allocate_for(reserved);
   std::uint8_t* memory = nullptr;
-  EXPECT_TRUE(pool->Allocate(2'000'000, alignment, &memory).IsOutOfMemory()) << "beyond what was reserved";
+  EXPECT_TRUE(pool->Allocate(2'000'000, alignment, &memory).IsOutOfMemory()) << "beyond the reservation";
   EXPECT_EQ(counts_of(*pool)[0], 0);
   pool->charge_to(nullptr);
 }

@@ -177,7 +177,7 @@ TEST(budget_line, a_timeout_lets_the_next_request_go) {
   until_waiting(*b, 2);
   stopped_clock::move_by(std::chrono::hours(1));
   EXPECT_FALSE(gives_up.get());
-  EXPECT_EQ(b->waiting(), 0U) << "whoever leaves the line serves it";
+  EXPECT_EQ(b->waiting(), 0U) << "a request that leaves the line serves the others";
   b->refund(6);
   EXPECT_TRUE(next.get());
   b->refund(3);
@@ -368,7 +368,7 @@ TEST(budget_line, is_refused_when_its_budget_or_an_ancestor_is_closed) {
   EXPECT_TRUE(grandchild->closed());
   EXPECT_FALSE(sibling->closed());
   EXPECT_FALSE(root->closed());
-  EXPECT_FALSE(grandchild->charge_by(1, far)) << "nobody waits in a closed one";
+  EXPECT_FALSE(grandchild->charge_by(1, far)) << "requests to a closed budget do not wait";
   root->refund(10);
   EXPECT_TRUE(other.get());
   EXPECT_EQ(root->statistics().current, 4U);

@@ -92,7 +92,7 @@ TEST(decoded_bound, adds_up_frames_and_ignores_skippable_frames) {
     all.insert(all.end(), one.begin(), one.end());
     EXPECT_EQ(max_decoded_bytes(codec, all), 2 * most) << codec;
     all.push_back(std::byte{1});
-    EXPECT_EQ(max_decoded_bytes(codec, all), 2 * most) << "what is behind can't be decoded";
+    EXPECT_EQ(max_decoded_bytes(codec, all), 2 * most) << "bytes after an invalid frame don't count";
   }
 }
 

@@ -34,7 +34,7 @@ public:
         throw std::runtime_error("interrupted");
       }
       const std::size_t part = std::min({target.size(), at_once_, bytes_.size() - taken_});
-      EXPECT_LE(taken_ + target.size(), sent_) << "it would wait for what was not sent";
+      EXPECT_LE(taken_ + target.size(), sent_) << "a real connection would block";
       std::memcpy(target.data(), bytes_.data() + taken_, part);
       taken_ += part;
       return part;

@@ -217,7 +217,7 @@ TEST_F(files, release_descriptor_and_mapping) {
     const auto rows = detail::open_source(file("rows"));
     const auto empty = detail::open_source(file("empty"));
     EXPECT_EQ(descriptors(), before + 2);
-    EXPECT_FALSE(mapped()) << "nobody has asked for a view";
+    EXPECT_FALSE(mapped()) << "mapped before a view was requested";
     EXPECT_EQ(rows->view().size(), 10'000U);
     EXPECT_TRUE(mapped());
     EXPECT_EQ(rows->view()[9'999], std::byte{'r'});

@@ -135,7 +135,7 @@ TEST_F(view, forbidden_copies_include_the_first_column) {
   const auto packed = place(write_bytes(original, {.body = compression::lz4}));
   const auto reading = reader::open(packed.bytes, packed.memory, {.copy = copy_policy::never});
   EXPECT_ERROR(reading->next(ctx()), exchange, "column '0:int64'", "compressed");
-  EXPECT_EQ(decoded_bytes(), before) << "what was refused is not kept";
+  EXPECT_EQ(decoded_bytes(), before) << "a refused buffer is not kept";
 
   const auto shifted = place(write_bytes(original), 1);
   EXPECT_ERROR(reader::open(shifted.bytes, shifted.memory, {.copy = copy_policy::never})->next(ctx()),

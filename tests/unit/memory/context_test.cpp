@@ -111,7 +111,7 @@ TEST(foreign_bytes, are_bytes_of_other_users_of_the_device) {
     EXPECT_TRUE(other_library->deallocate(taken, 8 << 20, 0));
   }
   EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(5)));
-  EXPECT_EQ(ctx->reports().foreign_bytes(), 0U) << "what is cached is ours";
+  EXPECT_EQ(ctx->reports().foreign_bytes(), 0U) << "cached memory is not foreign";
 }
 
 TEST(foreign_bytes, do_not_include_cached_bytes_of_the_drivers_pool) {

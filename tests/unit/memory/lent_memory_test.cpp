@@ -66,7 +66,7 @@ TEST(lent_memory_of_a_pool, returned_while_the_driver_fails_is_not_reused) {
   device->set_fail_percent(0);
   EXPECT_EQ(reports, 1);
   void* const next = lend_memory(pool, lent_bytes, ours);
-  EXPECT_NE(next, lent) << "nobody knows which stream used it last";
+  EXPECT_NE(next, lent) << "its last stream is unknown";
   take_back_memory(next, lent_bytes, ours.native_handle());
   set_report_sink(before);
 }

@@ -378,7 +378,7 @@ TEST_F(pressure_test, takes_no_step_for_requests_above_the_limit) {
   const auto child = root->make_child("child");
   pressure steps = make({.wait = std::chrono::minutes(5)});
   const auto hook = steps.add_hook("asked", 0, [](std::uint64_t) -> std::uint64_t {
-    ADD_FAILURE() << "nobody gives up a cache for it";
+    ADD_FAILURE() << "no cache is trimmed for it";
     return 1;
   });
   shortage missing(11, child.get());

@@ -19,7 +19,7 @@ TEST(span_map, returns_the_smallest_span_that_is_large_enough) {
   spans.add(30'000, 1024);
   EXPECT_EQ(spans.take(256, any), 20'000U);
   EXPECT_EQ(spans.take(256, any), 10'000U);
-  EXPECT_EQ(spans.take(256, any), 10'256U) << "what was left over";
+  EXPECT_EQ(spans.take(256, any), 10'256U) << "the rest of the span";
   EXPECT_EQ(spans.take(1025, any), std::nullopt);
   EXPECT_EQ(spans.take(1024, any), 30'000U);
   EXPECT_EQ(spans.take(1, any), std::nullopt);

@@ -49,7 +49,7 @@ TEST(event_log, is_active_only_while_a_sink_listens) {
 
   ASSERT_EQ(sink->records().size(), 1u);
   EXPECT_EQ(sink->records()[0].bytes, 2u);
-  EXPECT_EQ(sink->records()[0].order, 1u) << "records that nobody saw are not numbered";
+  EXPECT_EQ(sink->records()[0].order, 1u) << "records without a sink are not numbered";
 }
 
 TEST(event_log, ignores_the_detaching_of_a_sink_it_does_not_have) {

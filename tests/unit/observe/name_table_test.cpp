@@ -20,7 +20,8 @@ TEST(name_table, the_number_of_names_is_bounded) {
   }
   EXPECT_EQ(kept.size(), 101U) << "and (other)";
   EXPECT_EQ(*names.keep("query 99"), "query 99");
-  EXPECT_EQ(names.keep("query 99"), names.keep(std::string("query 99"))) << "what is known stays itself";
+  EXPECT_EQ(names.keep("query 99"), names.keep(std::string("query 99")))
+      << "an existing name keeps its entry";
   EXPECT_EQ(*names.keep("query 100"), "(other)");
   EXPECT_EQ(names.keep("query 100"), names.keep("(other)"));
 }
@@ -30,7 +31,7 @@ TEST(name_table, the_total_size_of_names_is_bounded) {
   const std::string large(90, 'x');
   EXPECT_EQ(*names.keep(large), large);
   EXPECT_EQ(*names.keep("eleven char"), "(other)");
-  EXPECT_EQ(*names.keep("ten chars."), "ten chars.") << "what was refused takes no room";
+  EXPECT_EQ(*names.keep("ten chars."), "ten chars.") << "a refused name does not count";
   EXPECT_EQ(*names.keep("y"), "(other)");
 }
 

@@ -42,11 +42,11 @@ TEST_F(captures_test, are_active_from_when_they_are_noted_until_they_end) {
   EXPECT_FALSE(known->note(one.ref()));
   EXPECT_FALSE(known->active());
   begin(one);
-  EXPECT_FALSE(known->active()) << "nobody has named it";
+  EXPECT_FALSE(known->active()) << "not noted yet";
   EXPECT_TRUE(known->note(one.ref()));
   EXPECT_TRUE(known->note(one.ref()));
   EXPECT_TRUE(known->active());
-  EXPECT_EQ(streams(), before + 1) << "one stream of ours follows it";
+  EXPECT_EQ(streams(), before + 1) << "a companion stream follows it";
   begin(two);
   EXPECT_TRUE(known->note(two.ref()));
   EXPECT_EQ(streams(), before + 2);

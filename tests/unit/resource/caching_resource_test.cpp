@@ -483,7 +483,7 @@ TEST_F(cache, blocks_freed_at_the_end_of_a_thread_are_shared) {
   }).join();
   const block found = get(large, second());
   EXPECT_EQ(found.pointer, freed.pointer);
-  EXPECT_EQ(made_->statistics().steals, 0U) << "nobody owned it";
+  EXPECT_EQ(made_->statistics().steals, 0U) << "a block without an owner is not stolen";
   put(found, second());
 }
 

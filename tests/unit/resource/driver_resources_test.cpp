@@ -332,7 +332,7 @@ TEST_F(driver_resources, pinned_keeps_a_block_if_the_wait_for_its_work_fails) {
   pinned_resource pinned(driver);
   const block made = pinned.allocate({.bytes = 4096}, stream());
   const point last = expect_kept_where_the_wait_fails(pinned, made);
-  EXPECT_EQ(pinned.trim(), 0U) << "nobody else may have it";
+  EXPECT_EQ(pinned.trim(), 0U) << "a block with pending work is not cached";
   finished = true;
   EXPECT_TRUE(pinned.deallocate(made, {&last, 1}));
 }

@@ -100,7 +100,7 @@ TEST_F(logging_resource_test, records_the_stream_of_the_first_user_of_a_free) {
   EXPECT_EQ(last().stream, two.ref().id());
   const point retired{timeline_id{1}, 1};
   EXPECT_TRUE(logged.deallocate(freed, {&retired, 1}));
-  EXPECT_EQ(last().stream, one.ref().id()) << "nobody knows the other any more";
+  EXPECT_EQ(last().stream, one.ref().id()) << "the ended stream is not known any more";
   below->takes_back = false;
   EXPECT_FALSE(logged.deallocate(freed, std::span<const point>()));
   expect_block(last(), memory_event::free_failed);

@@ -79,7 +79,7 @@ TEST(chunk_route, separates_large_copies_from_steps_of_a_kernel) {
   EXPECT_EQ(ranges(made), (landed{{10, 21}, {end, end + 200 + static_cast<std::size_t>(large) - 1}}))
       << "bits from the byte of the first one to that of the last one";
   made.land(end + static_cast<std::size_t>(large) + 300, end + static_cast<std::size_t>(large) + 400);
-  EXPECT_EQ(made.landed.size(), 2U) << "what is close to the last one is one copy with it";
+  EXPECT_EQ(made.landed.size(), 2U) << "adjacent copies are joined";
   made.land(end + 100'000, end + 100'001);
   EXPECT_EQ(made.landed.size(), 3U);
 }
