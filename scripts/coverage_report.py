@@ -50,22 +50,17 @@ def run_python(tests: list[str]) -> list[str]:
     counts = BUILD / "counts"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir()
-    settings = counts / "coveragerc"
-    settings.write_text(
-        f"[run]\ndata_file = {counts}/data\nparallel = true\ncore = ctrace\npatch = subprocess, _exit\n"
-        "include = */python/saeta/*\nconcurrency = thread\n",
-        encoding="utf-8",
-    )
     environment = {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
         "SAETA_BUILD": str(BUILD),
         "PYTHONPATH": str(BUILD / "python"),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "COVERAGE_FILE": str(counts / "data"),
     }
 
     def coverage(*arguments: str) -> int:
-        command = [sys.executable, "-m", "coverage", arguments[0], f"--rcfile={settings}", *arguments[1:]]
+        command = [sys.executable, "-m", "coverage", *arguments]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
     failed = coverage("run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not gpu", *tests)
