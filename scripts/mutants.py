@@ -165,7 +165,8 @@ def drawn(folders: Sequence[str], seed: str) -> list[Mutant]:
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             with contextlib.redirect_stdout(io.StringIO()):
                 made = mutants_regexp(lines, RULES[path.suffix], False, False, IGNORED, ignoreStringOnly=True)
-            mutants += [Mutant(name, line, text) for line, text, *_ in made]
+            # A line more is `break;` or `continue;`, which rarely compiles.
+            mutants += [Mutant(name, line, text) for line, text, *_ in made if text.count("\n") == 1]
     random.Random(seed).shuffle(mutants)
     return mutants
 
@@ -202,7 +203,7 @@ def judge(mutant: Mutant, commands: Sequence[list[str]], limit: float) -> tuple[
             code, text = run(command, limit)
             if code not in PASSED and run(command, limit)[0] not in PASSED:
                 failed = FAILED.search(text) or SEED.search(text)
-                return FOUND, failed[1] if failed else f"exit code {code}"
+                return FOUND, failed[0] if failed else f"exit code {code}"
     return SURVIVED, ""
 
 

@@ -20,8 +20,8 @@ namespace {
 
 /// What the thread that writes shares with the callers.
 struct job {
-  job(std::string name_, const write_options& options_, std::optional<schema> fields_, progress_hook hook_)
-      : name(std::move(name_)), options(options_), hook(std::move(hook_)), fields(std::move(fields_)),
+  job(std::string label, const write_options& chosen, std::optional<schema> wanted, progress_hook progress)
+      : name(std::move(label)), options(chosen), hook(std::move(progress)), fields(std::move(wanted)),
         tables(options.pending_bytes, options.body == compression::none ? options.window_bytes : 0) {
     if (fields) {
       detail::require_writable(*fields);
