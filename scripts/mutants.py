@@ -44,7 +44,7 @@ FOUND, SURVIVED, NOT_COMPILED = "found", "survived", "does not compile"
 PASSED = (0, 77)  # 77: every selected test was skipped (tests/support/main.cpp)
 SEED = re.compile(r"^seed (\d+)", re.MULTILINE)
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
-FAILED = re.compile(r"^(?:\[  FAILED  \]|FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:\[  FAILED  \]|FAILED|ERROR) [^\s,]+", re.MULTILINE)
 RULES = {".py": ["universal", "python"], ".cpp": ["universal", "c_like", "cpp"]}
 # Lines that declare something, or in which a test could see no change.
 IGNORED = [r"^\s*(#|@|using |namespace |static_assert|(async )?def |class )|\breserve\(|memory_order"]
