@@ -12,7 +12,7 @@
 // variants run one after the other. Rates are medians of the rounds, in 1e9 bytes per second.
 
 #include "chunk_copies/filling.hpp"
-#include "chunk_copies/way.hpp"
+#include "chunk_copies/sender.hpp"
 #include "saeta/runtime/runtime.hpp"
 #include "support/quantile.hpp"
 #include "support/result_file.hpp"
@@ -39,7 +39,7 @@ struct options {
 };
 
 struct measured {
-  way sends;
+  send_mode sends;
   std::size_t threads = 0;
   std::vector<double> seconds;
 };
@@ -71,17 +71,17 @@ options parse(int count, char** arguments) {
   return chosen;
 }
 
-std::vector<way> all_ways() {
-  std::vector<way> ways;
+std::vector<send_mode> all_modes() {
+  std::vector<send_mode> modes;
   for (const std::size_t streams : {std::size_t{1}, std::size_t{2}}) {
     for (const scattering kernel : {scattering::none, scattering::behind, scattering::aside}) {
       for (const notice learns :
            {notice::none, notice::words, notice::every_other, notice::events, notice::kernels}) {
-        ways.push_back({learns, kernel, streams});
+        modes.push_back({learns, kernel, streams});
       }
     }
   }
-  return ways;
+  return modes;
 }
 
 template <class Action>
@@ -109,7 +109,7 @@ double seconds_of_large_copies(const chunk_memory& memory) {
   return seconds;
 }
 
-double seconds_of_way(chunk_memory& memory, const measured& of, const source_file* source) {
+double seconds_of_mode(chunk_memory& memory, const measured& of, const source_file* source) {
   sender sends(memory, of.sends);
   const double seconds = seconds_of([&] {
     if (of.threads == 0) {
@@ -125,7 +125,7 @@ double seconds_of_way(chunk_memory& memory, const measured& of, const source_fil
 
 struct results {
   std::vector<double> large; ///< seconds of large copies
-  std::vector<measured> ways;
+  std::vector<measured> modes;
   std::size_t bytes = 0;
 
   [[nodiscard]] double rate(const std::vector<double>& seconds) const {
@@ -142,17 +142,17 @@ results measure(const options& chosen, const std::shared_ptr<context>& ctx) {
     if (threads != 0 && !source) {
       source.emplace(chosen.folder, found.bytes);
     }
-    for (const way& each : all_ways()) {
+    for (const send_mode& each : all_modes()) {
       if (threads == 0 || each.learns != notice::none) { // only a notice says that a slot is free
-        found.ways.push_back({each, threads, {}});
+        found.modes.push_back({each, threads, {}});
       }
     }
   }
   seconds_of_large_copies(memory); // warm-up: one-time initialisation is not timed
   for (int round = 0; round < chosen.rounds; ++round) {
     found.large.push_back(seconds_of_large_copies(memory));
-    for (measured& each : found.ways) {
-      each.seconds.push_back(seconds_of_way(memory, each, source ? &*source : nullptr));
+    for (measured& each : found.modes) {
+      each.seconds.push_back(seconds_of_mode(memory, each, source ? &*source : nullptr));
     }
   }
   return found;
@@ -161,9 +161,9 @@ results measure(const options& chosen, const std::shared_ptr<context>& ctx) {
 void print(const results& found) {
   const double limit = found.rate(found.large);
   std::cout << std::fixed << std::setprecision(1) << "large copies: " << limit << " GB/s\n"
-            << std::left << std::setw(64) << "way" << std::right << std::setw(8) << "threads" << std::setw(8)
+            << std::left << std::setw(64) << "mode" << std::right << std::setw(8) << "threads" << std::setw(8)
             << "GB/s" << std::setw(8) << "%" << '\n';
-  for (const measured& each : found.ways) {
+  for (const measured& each : found.modes) {
     const double rate = found.rate(each.seconds);
     std::cout << std::left << std::setw(64) << each.sends.name() << std::right << std::setw(8) << each.threads
               << std::setw(8) << rate << std::setw(8) << rate / limit * 100 << '\n';
@@ -173,7 +173,7 @@ void print(const results& found) {
 json_object as_json(const options& chosen, const results& found, device_id device) {
   json_object file = describe_run("chunk_copies", chosen.run, device);
   std::vector<json_object> lines;
-  for (const measured& each : found.ways) {
+  for (const measured& each : found.modes) {
     lines.emplace_back()
         .add("way", each.sends.name())
         .add("threads", each.threads)

@@ -30,8 +30,8 @@ struct slot_turn {
 
 class filling {
 public:
-  filling(const chunk_memory& memory, sender& way, const source_file& source, std::size_t threads)
-      : memory_(memory), way_(way), source_(source), threads_(threads), turns_(memory.all().slots) {
+  filling(const chunk_memory& memory, sender& target, const source_file& source, std::size_t threads)
+      : memory_(memory), sender_(target), source_(source), threads_(threads), turns_(memory.all().slots) {
     for (std::size_t slot = 0; slot < turns_.size(); ++slot) {
       turns_[slot].chunk = slot;
       turns_[slot].missing = threads;
@@ -78,7 +78,7 @@ private:
     const std::size_t end = bytes * (member + 1) / threads_;
     source_.read(chunk * bytes + begin, {memory_.slot(slot) + begin, end - begin});
     if (turn.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      way_.send(slot, chunk);
+      sender_.send(slot, chunk);
       turn.sent.store(chunk + 1, std::memory_order_release);
     }
   }
@@ -90,7 +90,7 @@ private:
     if (turn.sent.load(std::memory_order_acquire) != before + 1 || turn.asked.exchange(true)) {
       return;
     }
-    if (turn.chunk.load() == before && way_.left(slot)) {
+    if (turn.chunk.load() == before && sender_.left(slot)) {
       turn.missing.store(threads_, std::memory_order_relaxed);
       turn.chunk.store(chunk, std::memory_order_release);
     }
@@ -98,7 +98,7 @@ private:
   }
 
   const chunk_memory& memory_;
-  sender& way_;
+  sender& sender_;
   const source_file& source_;
   std::size_t threads_;
   std::vector<slot_turn> turns_;
@@ -141,19 +141,19 @@ void source_file::read(std::size_t at, std::span<std::byte> target) const {
   }
 }
 
-void send_unfilled(const chunk_memory& memory, sender& way) {
+void send_unfilled(const chunk_memory& memory, sender& target) {
   const sizes& all = memory.all();
   for (std::size_t chunk = 0; chunk < all.chunks; ++chunk) {
     const std::size_t slot = chunk % all.slots;
-    while (chunk >= all.slots && !way.left(slot)) {
+    while (chunk >= all.slots && !target.left(slot)) {
       std::this_thread::yield();
     }
-    way.send(slot, chunk);
+    target.send(slot, chunk);
   }
 }
 
-void send_filled(const chunk_memory& memory, sender& way, const source_file& source, std::size_t threads) {
-  filling(memory, way, source, threads).run();
+void send_filled(const chunk_memory& memory, sender& target, const source_file& source, std::size_t threads) {
+  filling(memory, target, source, threads).run();
 }
 
 } // namespace saeta::bench

@@ -1,7 +1,7 @@
 // Threads that fill the slots of a sender from a file. Each thread reads the same slice of every chunk.
 #pragma once
 
-#include "chunk_copies/way.hpp"
+#include "chunk_copies/sender.hpp"
 
 #include <filesystem>
 
@@ -24,9 +24,9 @@ private:
 };
 
 /// Sends all chunks from the calling thread, without filling the slots. Waits until each slot is free.
-void send_unfilled(const chunk_memory& memory, sender& way);
+void send_unfilled(const chunk_memory& memory, sender& target);
 
 /// Fills and sends all chunks with `threads` threads. The last one to fill its slice of a chunk sends it.
-void send_filled(const chunk_memory& memory, sender& way, const source_file& source, std::size_t threads);
+void send_filled(const chunk_memory& memory, sender& target, const source_file& source, std::size_t threads);
 
 } // namespace saeta::bench

@@ -1,4 +1,4 @@
-// Variants of sending page-locked chunks to the device, and the class that sends them.
+// Modes of sending page-locked chunks to the device, and the class that sends them.
 #pragma once
 
 #include "saeta/device/backend.hpp"
@@ -31,8 +31,8 @@ enum class scattering {
   aside   ///< on a stream of its own
 };
 
-/// One variant of the measurement.
-struct way {
+/// How chunks are sent, in one variant of the measurement.
+struct send_mode {
   notice learns = notice::none;
   scattering scatters = scattering::none;
   std::size_t streams = 1; ///< streams that copies are distributed over
@@ -91,7 +91,7 @@ private:
 /// each slot.
 class sender {
 public:
-  sender(chunk_memory& memory, const way& chosen);
+  sender(chunk_memory& memory, const send_mode& chosen);
   sender(const sender&) = delete;
   sender& operator=(const sender&) = delete;
   ~sender();
@@ -119,7 +119,7 @@ private:
 
   chunk_memory& memory_;
   backend& device_;
-  way way_;
+  send_mode mode_;
   std::mutex turn_;
   std::vector<stream_handle> copies_;
   stream_handle kernels_;

@@ -1,4 +1,4 @@
-#include "chunk_copies/way.hpp"
+#include "chunk_copies/sender.hpp"
 
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
@@ -13,7 +13,7 @@
 
 namespace saeta::bench {
 
-std::string way::name() const {
+std::string send_mode::name() const {
   static constexpr const char* notices[] = {"no notice", "a word a chunk", "a word for two chunks",
                                             "an event a chunk", "a word by the kernel"};
   static constexpr const char* kernels[] = {"no kernel", "kernel behind the copy", "kernel aside"};
@@ -50,8 +50,8 @@ std::size_t chunk_memory::slot_bytes() const noexcept {
   return (all_.chunk_bytes + most_steps() * sizeof(join_step) + 255) / 256 * 256;
 }
 
-sender::sender(chunk_memory& memory, const way& chosen)
-    : memory_(memory), device_(memory.device()), way_(chosen), kernels_(device_.create_stream()),
+sender::sender(chunk_memory& memory, const send_mode& chosen)
+    : memory_(memory), device_(memory.device()), mode_(chosen), kernels_(device_.create_stream()),
       slots_(memory.all().slots), waiting_(chosen.streams, untold) {
   std::generate_n(std::back_inserter(copies_), chosen.streams, [this] { return device_.create_stream(); });
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
@@ -77,13 +77,13 @@ sender::~sender() {
 void sender::send(std::size_t slot, std::size_t chunk) {
   const std::lock_guard lock(turn_);
   const std::size_t stream = sent_++ % copies_.size();
-  const bool lands = way_.scatters != scattering::none;
+  const bool lands = mode_.scatters != scattering::none;
   const std::size_t chunk_bytes = memory_.all().chunk_bytes;
   const std::vector<join_step> steps = steps_of(slot, chunk);
   std::byte* const pinned = memory_.slot(slot);
   std::ranges::copy(steps, reinterpret_cast<join_step*>(pinned + chunk_bytes));
   std::atomic_ref(*memory_.word(slot)).store(1); // unused by the notices without words
-  if (way_.scatters == scattering::aside) {
+  if (mode_.scatters == scattering::aside) {
     device_.wait_event(copies_[stream], slots_[slot].scattered);
   }
   device_.copy(lands ? memory_.landing(slot) : memory_.target(chunk), pinned,
@@ -96,7 +96,7 @@ void sender::send(std::size_t slot, std::size_t chunk) {
 
 /// Queues the notification of the host after the copy.
 void sender::tell(std::size_t slot, std::size_t stream) {
-  switch (way_.learns) {
+  switch (mode_.learns) {
   case notice::events:
     device_.record_event(slots_[slot].copied, copies_[stream]);
     break;
@@ -123,14 +123,14 @@ void sender::tell(std::size_t slot, std::size_t stream) {
 /// The steps write the pieces in reverse order, so that no two neighbouring pieces can be copied as one.
 std::vector<join_step> sender::steps_of(std::size_t slot, std::size_t chunk) const {
   const sizes& all = memory_.all();
-  const std::size_t pieces = way_.scatters == scattering::none ? 0 : all.chunk_bytes / all.piece_bytes;
+  const std::size_t pieces = mode_.scatters == scattering::none ? 0 : all.chunk_bytes / all.piece_bytes;
   std::vector<join_step> steps(pieces);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     steps[piece].source = memory_.landing(slot) + piece * all.piece_bytes;
     steps[piece].target = memory_.target(chunk) + (pieces - 1 - piece) * all.piece_bytes;
     steps[piece].count = static_cast<std::int64_t>(all.piece_bytes);
   }
-  if (way_.learns == notice::kernels) {
+  if (mode_.learns == notice::kernels) {
     join_step& step = steps.emplace_back();
     step.kind = join_kind::zero;
     step.target = memory_.word(slot);
@@ -144,10 +144,10 @@ std::vector<join_step> sender::steps_of(std::size_t slot, std::size_t chunk) con
 void sender::launch(std::size_t slot, std::span<const join_step> steps, const std::byte* described,
                     stream_handle copies) {
   const auto* const list = reinterpret_cast<const join_step*>(described);
-  if (way_.scatters == scattering::behind) {
+  if (mode_.scatters == scattering::behind) {
     return device_.kernels().join(copies, steps, list);
   }
-  if (way_.learns != notice::events) {
+  if (mode_.learns != notice::events) {
     device_.record_event(slots_[slot].copied, copies);
   }
   device_.wait_event(kernels_, slots_[slot].copied);
@@ -156,10 +156,10 @@ void sender::launch(std::size_t slot, std::span<const join_step> steps, const st
 }
 
 bool sender::left(std::size_t slot) {
-  if (way_.learns == notice::none) {
+  if (mode_.learns == notice::none) {
     return true;
   }
-  if (way_.learns == notice::events) {
+  if (mode_.learns == notice::events) {
     return device_.event_complete(slots_[slot].copied);
   }
   const std::size_t teller = slots_[slot].teller.load(std::memory_order_acquire);
@@ -177,7 +177,7 @@ void sender::finish() {
 void sender::require_last() const {
   const sizes& all = memory_.all();
   const std::size_t last = all.chunks - 1;
-  const bool moved = way_.scatters != scattering::none;
+  const bool moved = mode_.scatters != scattering::none;
   std::vector<std::byte> seen(all.piece_bytes);
   device_.copy(
       seen.data(), memory_.target(last) + (moved ? all.chunk_bytes - all.piece_bytes : 0), seen.size(),
@@ -185,7 +185,7 @@ void sender::require_last() const {
       kernels_);
   device_.synchronize_stream(kernels_);
   if (std::memcmp(seen.data(), memory_.slot(last % all.slots), seen.size()) != 0) {
-    throw error(errc::format, concat(way_.name(), ": the last chunk is not where it belongs"));
+    throw error(errc::format, concat(mode_.name(), ": the last chunk is not where it belongs"));
   }
 }
 
