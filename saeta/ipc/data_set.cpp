@@ -322,8 +322,11 @@ const std::vector<batch_size>& data_set::sizes() {
 
 std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
                                            std::span<const std::vector<batch_span>> windows,
-                                           std::size_t windows_ahead) {
+                                           std::size_t windows_ahead, std::vector<window_order> orders) {
   require_argument(ctx, "ctx");
+  if (!orders.empty() && orders.size() != windows.size()) {
+    throw error(errc::invalid_argument, concat(orders.size(), " orders for ", windows.size(), " windows"));
+  }
   const std::vector<batch_size>& known = sizes();
   const scan_list all = chosen();
   scan_list list;
@@ -337,6 +340,7 @@ std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
     }
     list.window_ends.push_back(list.spans.size());
   }
+  list.orders = std::move(orders);
   auto made = detail::scan_planned(ctx, plan_, std::move(list), {.windows_ahead = windows_ahead});
   if (made == nullptr) {
     throw error(errc::unsupported,

@@ -78,11 +78,13 @@ public:
   [[nodiscard]] const std::vector<batch_size>& sizes();
   /// Begins a scan of these windows, each of which becomes one table, copied on the host as well. Batches are
   /// numbered as in `sizes`.
-  /// @throws error invalid_argument (an empty window, a part of a compressed batch), out_of_range (names the
-  /// window), unsupported if no plan can take the sources.
+  /// @param orders  of the rows of each window; none: as they are read
+  /// @throws error invalid_argument (an empty window, a part of a compressed batch, another number of
+  /// orders), out_of_range (names the window), unsupported if no plan can take the sources.
   [[nodiscard]] std::unique_ptr<scan> scan_spans(const std::shared_ptr<context>& ctx,
                                                  std::span<const std::vector<batch_span>> windows,
-                                                 std::size_t windows_ahead);
+                                                 std::size_t windows_ahead,
+                                                 std::vector<window_order> orders = {});
 
 private:
   /// Requested batches of one source: all of them, or a range.

@@ -7,6 +7,8 @@
 // Owner     A window's memory lives as long as a view of it. The scan has at most `windows_ahead` windows
 //           that the consumer has not begun. Dictionaries are in memory of their own, which windows with the
 //           same dictionary share.
+//           A window of the caller can have its rows in a permuted order. The host permutes them ahead, a
+//           device when the window is requested, so that its work stream never waits for a later window.
 // Budget    A window that has no room is read again when it is requested, and is made smaller until it fits,
 //           unless the caller gave it. If it does not fit, `next` throws budget_exceeded and can be repeated.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
@@ -18,6 +20,7 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
+#include "saeta/device/permutation.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -38,11 +41,19 @@ struct batch_span {
   std::int64_t rows = -1; ///< -1: all that follow
 };
 
+/// Rows of a window, as `take_permuted` takes them.
+struct window_order {
+  std::uint64_t key = 0;
+  number_groups numbers;
+};
+
 /// What is read, in this order. A batch may occur several times.
 struct scan_list {
   std::vector<batch_span> spans;
   /// Where each window ends, as an index into `spans`. None: windows are cut by their bytes.
   std::vector<std::size_t> window_ends;
+  /// The order of the rows of each of these windows. None: as they are read.
+  std::vector<window_order> orders;
 };
 
 struct scan_options {

@@ -15,7 +15,8 @@ import saeta as sa
 from protocols import OnlyArray, OnlySchema, OnlyStream
 from saeta import _core, exchange
 from saeta._files import batch_numbers, readers
-from saeta._loader import features
+from saeta._loader import batches, loader, refusals
+from saeta._loader.records import Conversion, Options
 
 
 def test_a_context_argument_is_a_name_or_a_context(host):
@@ -171,12 +172,12 @@ def test_files_stay_open_if_enough_descriptors_remain(monkeypatch):
 
 def choices(**given):
     plain = {"to": "numpy", "matrix": None, "dtype": None, "nulls": "error", "fill": None, "lists": "jagged"}
-    return features.Options(**{**plain, "codes": None, **given})
+    return Options(**{**plain, "codes": None, **given})
 
 
 def test_options_of_a_loader_are_checked():
-    features.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
-    features.check_options(choices(to="table", nulls="mask"))
+    loader.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
+    loader.check_options(choices(to="table", nulls="mask"))
     for given, text in (
         ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),
         ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),
@@ -188,20 +189,20 @@ def test_options_of_a_loader_are_checked():
         ({"to": "table", "codes": {}}, "codes is for tensors"),
     ):
         with pytest.raises(sa.InvalidError, match=text):
-            features.check_options(choices(**given))
+            loader.check_options(choices(**given))
 
 
 SCHEMA = {"i": "int32", "f": "float32", "s": "string", "t": "timestamp[us]", "b": "bool"}
 
 
 def made(**given):
-    return features.Features(sa.schema(SCHEMA), choices(**given), {})
+    return batches.Features(sa.schema(SCHEMA), choices(**given), {})
 
 
 def test_options_of_a_loader_may_only_name_yielded_columns():
-    assert list(made()._makers) == list(SCHEMA)
-    assert list(made(matrix=["i", "f"])._makers) == ["s", "t", "b", "matrix"]
-    assert list(made(matrix={"m": "i", "n": ["f"]})._makers) == ["s", "t", "b", "m", "n"]
+    assert list(made()._plans) == list(SCHEMA)
+    assert list(made(matrix=["i", "f"])._plans) == ["s", "t", "b", "matrix"]
+    assert list(made(matrix={"m": "i", "n": ["f"]})._plans) == ["s", "t", "b", "m", "n"]
     for given, text in (
         ({"dtype": {"q": "int8"}}, "dtype names 'q'; the loader yields 'i', 'f', 's', 't', 'b'"),
         ({"nulls": {"q": "nan"}}, "nulls names 'q'; the loader yields"),
@@ -222,7 +223,7 @@ def test_options_of_a_loader_may_only_name_yielded_columns():
     with pytest.raises(
         sa.TypeMismatch, match=r"column 'd' is a dictionary: name its values, as codes=\{'d': "
     ):
-        features.Features(dictionary, choices(), {})
+        batches.Features(dictionary, choices(), {})
 
 
 @pytest.mark.parametrize(
@@ -230,8 +231,8 @@ def test_options_of_a_loader_may_only_name_yielded_columns():
     [
         ({}, False, {}, {}),
         ({"dtype": "float16"}, False, {}, {"dtype": "float16"}),
-        ({"dtype": "float16"}, False, {"only_named_dtype": True}, {}),
-        ({"dtype": {"k": "int8"}}, False, {"only_named_dtype": True}, {"dtype": "int8"}),
+        ({"dtype": "float16"}, False, {"only_own_dtype": True}, {}),
+        ({"dtype": {"k": "int8"}}, False, {"only_own_dtype": True}, {"dtype": "int8"}),
         ({"dtype": {"q": "int8"}}, False, {"dtype": "int64"}, {"dtype": "int64"}),
         ({"dtype": "int8"}, False, {"dtype": "int64"}, {"dtype": "int64"}),
         ({}, False, {"order": "row", "codes": False}, {"order": "row"}),
@@ -248,24 +249,19 @@ def test_options_of_a_loader_may_only_name_yielded_columns():
     ],
 )
 def test_tensor_keywords_follow_from_the_options(given, is_float, more, expected):
-    of = features.Features.__new__(features.Features)
-    of._options = choices(**given)
-    assert of._tensor_choices("k", is_float=is_float, **more) == expected
+    made = batches.conversion_of(batches.choice_of(choices(**given), "k"), is_float, **more)
+    assert made == Conversion(**expected)
+    assert made.keywords() == expected
 
 
 def test_an_error_names_the_batch():
-    with (
-        pytest.raises(sa.FormatError, match=r"^batch 3: odd bytes$"),
-        features.naming(lambda: "batch 3", "wait"),
+    for failure, text in (
+        (sa.FormatError("odd bytes"), "batch 3: odd bytes"),
+        (sa.BudgetExceeded("no room", limit=5), "batch 3: no room; wait"),
+        (sa.FormatError(), "batch 3: "),
     ):
-        raise sa.FormatError("odd bytes")
-    with (
-        pytest.raises(sa.BudgetExceeded, match=r"^batch 3: no room; wait$") as refused,
-        features.naming(lambda: "batch 3", "wait"),
-    ):
-        raise sa.BudgetExceeded("no room", limit=5)
-    assert refused.value.limit == 5
-    with pytest.raises(sa.BudgetExceeded, match=r"^batch 3: no room$"), features.naming(lambda: "batch 3"):
-        raise sa.BudgetExceeded("no room")
-    with pytest.raises(KeyError), features.naming(lambda: "batch 3"):
-        raise KeyError("x")
+        refusals.add_label(failure, "batch 3", "wait")
+        assert str(failure) == text
+    refused = sa.BudgetExceeded("no room", limit=5)
+    refusals.add_label(refused, "batch 3")
+    assert (str(refused), refused.limit) == ("batch 3: no room", 5)

@@ -14,8 +14,8 @@ import pytest
 
 import saeta as sa
 from saeta._files import data_sets
-from saeta._loader import data
-from saeta._loader.order import Batch, Span
+from saeta._loader import data, readings
+from saeta._loader.records import Batch, Load, Selection, Span
 
 
 def table(*rows):
@@ -33,6 +33,10 @@ def written(path, made, **options):
         for chunk in made["n"].chunks:  # to_batches would skip empty batches
             writer.write_batch(pa.record_batch({"n": chunk}))
     return str(path)
+
+
+def loads(*windows):
+    return [Load(spans, None) for spans in windows]
 
 
 def rows_of(made):
@@ -59,7 +63,7 @@ def test_a_table_describes_its_batches(host):
 def test_a_window_with_all_rows_in_order_is_the_table_itself(host):
     opened = data.data_of(sa.from_arrow(table(3, 2), host), host)
     windows = [[Span(0, 0, 3), Span(1, 0, 2)], [Span(1, 0, 2), Span(0, 0, 3)], [Span(0, 1, 1)]]
-    reading = opened.open(host, ["n"], windows, ahead=2)
+    reading = opened.open(host, ["n"], loads(*windows), ahead=2)
     assert reading.next().num_batches == 2, "the batches must not be joined"
     assert rows_of(reading.next()) == [100, 101, 0, 1, 2]
     assert rows_of(reading.next()) == [1]
@@ -94,7 +98,7 @@ def test_files_describe_their_batches_and_read_consecutive_ones_together(host, t
     assert [run[:3] for run in runs] == [(0, first, first + 2), (1, 0, 1), (0, first, first + 1)]
     assert [len(run[3]) for run in runs] == [2, 1, 1]
     expected = [1 + 100 * first, 2 + 100 * first, *(100 * (first + 1) + i for i in range(3)), 4, 100 * first]
-    reading = opened.open(host, ["n"], [spans, spans[:1]], ahead=0)
+    reading = opened.open(host, ["n"], loads(spans, spans[:1]), ahead=0)
     assert rows_of(reading.next()) == expected
     assert rows_of(reading.next()) == expected[:2]
     reading.close()
@@ -117,11 +121,11 @@ def test_batch_sizes_of_older_files_are_estimated_by_rows(host, tmp_path):
 
 def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):
     opened = data.data_of(
-        [written(tmp_path / "a.arrow", table(100, 100), compression="lz4")], host, data.Selection(["n"])
+        [written(tmp_path / "a.arrow", table(100, 100), compression="lz4")], host, Selection(["n"])
     )
     spans = [Span(0, 10, 2), Span(0, 50, 2), Span(1, 0, 2)]
-    reading = opened.open(host, ["n"], [spans], ahead=1)
-    assert reading._read_for(spans) == [Span(0, 0, 100), Span(1, 0, 100)]
+    reading = opened.open(host, ["n"], loads(spans), ahead=1)
+    assert readings.spans_to_read(spans, opened.batches) == [Span(0, 0, 100), Span(1, 0, 100)]
     assert rows_of(reading.next()) == [10, 11, 50, 51, 100, 101]
     reading.close()
     opened.close()
@@ -130,7 +134,7 @@ def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):
 def test_a_closed_reader_reads_nothing(host, tmp_path):
     pq.write_table(table(2), tmp_path / "a.parquet")
     for path in (written(tmp_path / "a.arrow", table(2, 2)), str(tmp_path / "a.parquet")):
-        reading = data.data_of([path], host).open(host, ["n"], [[Span(0, 0, 1)]] * 2, ahead=0)
+        reading = data.data_of([path], host).open(host, ["n"], loads(*[[Span(0, 0, 1)]] * 2), ahead=0)
         assert rows_of(reading.next()) == [0]
         reading.close()
         with pytest.raises(sa.ClosedError, match="the loader is closed"):
@@ -144,7 +148,7 @@ def test_close_closes_the_reader_in_use(host):
         def close(self):
             closed.append(1)
 
-    reading = data._ReadingFiles(None, host, [], [])
+    reading = readings.ReadingFiles(None, host, [])
     with reading.ended_by_close(Reader()):
         reading.close()
         assert closed == [1]
@@ -322,7 +326,7 @@ def test_parquet_at_a_url_is_read_through_its_file_system(host):
     try:
         opened = data.data_of(["memory://loader/a.parquet"], host)
         assert (opened.names, [batch.rows for batch in opened.batches]) == (["a.parquet"], [3])
-        reading = opened.open(host, ["n"], [[Span(0, 1, 2)]], ahead=2)
+        reading = opened.open(host, ["n"], loads([Span(0, 1, 2)]), ahead=2)
         assert rows_of(reading.next()) == [1, 2]
         del reading
     finally:

@@ -17,9 +17,9 @@ import saeta as sa
 from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
 from saeta._files.scan import ReadAhead
+from saeta._loader.batches import Windows
 from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
-from saeta._loader.windows import Windows
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
 
@@ -74,7 +74,8 @@ def test_a_batch_can_be_read_after_its_loader_is_closed(tmp_path, ctx):
 def test_close_waits_for_the_threads_of_all_iterators(tmp_path, monkeypatch):
     waited, wait = [], Windows.wait
     monkeypatch.setattr(Windows, "wait", lambda self: (waited.append(self), wait(self)))
-    loader = sa.loader(files_of_rows(tmp_path, [5000], 100), "host", batch_size=50, window="2KiB", to="table")
+    files = files_of_rows(tmp_path, [5000], 100, write_parquet)
+    loader = sa.loader(files, "host", batch_size=50, window="2KiB", to="table")
     begun = [iter(loader), iter(loader)]
     for each in begun:
         next(each)
@@ -133,15 +134,15 @@ def test_no_row_is_lost_if_reading_ahead_exceeds_the_budget(tmp_path, ctx, write
 
 
 @pytest.mark.parametrize("shuffle", [False, "rows"])
-def test_windows_of_a_device_are_read_ahead_without_a_python_thread(tmp_path, ctx, shuffle):
+def test_only_parquet_and_tables_of_the_host_need_a_python_thread(tmp_path, ctx, shuffle):
     arrow = files_of_rows(tmp_path, [3000], 100)
     parquet = files_of_rows(tmp_path, [3000], 100, write_parquet)
     table = sa.read_ipc(arrow[0], ctx)
-    for source, threads in [(arrow, ctx.device == "host"), (table, ctx.device == "host"), (parquet, True)]:
+    for source, threads in [(arrow, False), (table, ctx.device == "host"), (parquet, True)]:
         with sa.loader(source, ctx, batch_size=100, window="4KiB", shuffle=shuffle, to="table") as loader:
             batches = iter(loader)
             found = flat(rows_of([next(batches)]))
-            assert isinstance(loader._running._reader, ReadAhead) == threads, source
+            assert isinstance(batches.windows._reader, ReadAhead) == threads, source
             found += flat(rows_of(batches))
         assert sorted(found) == list(range(3000))
 
@@ -251,15 +252,16 @@ def test_a_loader_pickles_with_its_state(tmp_path):
         assert len(pickle.loads(pickle.dumps(loader))) == 10
 
 
-def test_a_dropped_loader_leaks_nothing(tmp_path):
-    files = files_of_rows(tmp_path, [5000], 100)
+@pytest.mark.parametrize("write", [write_ipc, write_parquet])
+def test_a_dropped_loader_leaks_nothing(tmp_path, write):
+    files = files_of_rows(tmp_path, [5000], 100, write)
     others = set(threading.enumerate())
     with clean("host"):
         loader = sa.loader(files, "host", batch_size=50, shuffle="rows", to="numpy", window="4KiB")
         batches = iter(loader)
         next(batches)
         reading = set(threading.enumerate()) - others
-        assert reading
+        assert bool(reading) == (write is write_parquet)
         del loader, batches
         for thread in reading:
             thread.join()  # dropping a loader stops its thread without waiting

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from property_settings import examples
+from saeta._loader.data import Order
 from saeta._loader.loader import VERSION, VIEWED_BYTES
-from saeta._loader.order import Batch, Order, Rank
+from saeta._loader.records import Batch, Rank
 from sim_devices import DEVICES, contexts_of
 
 COUNTS = (700, 0, 301)  # rows per file

@@ -8,29 +8,26 @@ from types import SimpleNamespace
 import pytest
 
 import saeta as sa
-from saeta._loader import windows
-from saeta._loader.order import Load, Span, Taken
+from saeta._files.scan import ReadOnRequest
+from saeta._loader import batches, readings
+from saeta._loader.records import Load, Span, Taken
 
 
 class Reading:
     """Yields windows of numbers. Those in `refused` raise BudgetExceeded the first time."""
 
-    needs_thread = True
+    def __init__(self, host, refused):
+        self._host, self._refused = host, refused
 
-    def __init__(self, host, loads, refused):
-        self._host, self._loads, self._refused = host, list(loads), refused
-        self.closed = False
-
-    def next(self):
-        (span,) = self._loads[0]
+    def read(self, spans):
+        (span,) = spans
         if span.batch in self._refused:
             self._refused.remove(span.batch)
             raise sa.BudgetExceeded("no room")
-        self._loads.pop(0)
         return sa.table({"n": list(range(span.first, span.first + span.rows))}, self._host)
 
     def close(self):
-        self.closed = True
+        pass
 
 
 class Data:
@@ -39,8 +36,8 @@ class Data:
 
     def open(self, ctx, columns, loads, *, ahead, views):
         assert not views
-        self.opened.append((columns, [each[0].batch for each in loads], ahead))
-        return Reading(ctx, loads, self._refused)
+        self.opened.append((columns, [load.spans[0].batch for load in loads], ahead))
+        return readings.reader_of(Reading(ctx, self._refused), loads, ahead)
 
     def describe(self, spans):
         return f"batch {spans[0].batch}"
@@ -51,12 +48,12 @@ def loads(*rows):
 
 
 def numbers(window):
-    return window.rows["n"].to_pylist()
+    return window["n"].to_pylist()
 
 
 def test_windows_are_taken_in_order_and_then_none(host):
     data = Data()
-    read = windows.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
+    read = batches.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
     assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
     assert data.opened == [(["n"], [0, 1], 2)]
     assert read.are_ahead
@@ -66,7 +63,7 @@ def test_windows_are_taken_in_order_and_then_none(host):
 
 def test_after_a_refusal_windows_are_not_read_ahead(host):
     data = Data(refused=[1, 1])  # refused when read ahead and when taken
-    read = windows.Windows(data, host, ["n"], loads(2, 2, 2), 1, views=False)
+    read = batches.Windows(data, host, ["n"], loads(2, 2, 2), 1, views=False)
     assert numbers(read.take()) == [0, 1]
     assert numbers(read.take()) == [10, 11]
     assert not read.are_ahead
@@ -85,9 +82,9 @@ def test_a_failure_names_the_window(host):
             def fail():
                 raise sa.FormatError("odd bytes")
 
-            return SimpleNamespace(next=fail, close=lambda: None, needs_thread=True)
+            return SimpleNamespace(next=fail, close=lambda: None)
 
-    read = windows.Windows(Broken(), host, ["n"], loads(2), 1, views=False)
+    read = batches.Windows(Broken(), host, ["n"], loads(2), 1, views=False)
     with pytest.raises(sa.FormatError, match="reading batch 0"):
         read.take()
     read.stop()
@@ -106,20 +103,17 @@ def test_a_refused_permutation_is_retried_without_reading_again(host):
         return whole._take_permuted(*given)
 
     reading = SimpleNamespace(
-        next=lambda: (reads.append(1), SimpleNamespace(_take_permuted=permute))[1],
+        read=lambda spans: (reads.append(1), SimpleNamespace(_take_permuted=permute))[1],
         close=lambda: reads.append("closed"),
-        needs_thread=True,
     )
-    source = windows._Source(Data(), reading, [load])
+    reader = readings.reader_of(reading, [load], 0)
+    assert isinstance(reader, ReadOnRequest)
     with pytest.raises(sa.BudgetExceeded):
-        source.next()
-    window = source.next()
-    assert sorted(numbers(window)) == [0, 1, 2, 3]
-    assert window.load is load
+        reader.next()
+    assert sorted(numbers(reader.next())) == [0, 1, 2, 3]
     assert reads == [1]
-    assert source._rows is None
-    assert source.next() is None
-    source.close()
+    assert reader.next() is None
+    reader.close()
     assert reads == [1, "closed"]
 
 
@@ -148,7 +142,7 @@ def tables(host, *sizes):
     ],
 )
 def test_tables_are_cut_into_whole_batches(host, size, pieces, parts, rest):
-    cutter = windows.Cutter(size)
+    cutter = batches.Cutter(size)
     found = [part for piece in tables(host, *pieces) for part in cutter.cut(piece)]
     assert [part.num_rows for part in found] == parts
     left = cutter.rest()
@@ -159,7 +153,7 @@ def test_tables_are_cut_into_whole_batches(host, size, pieces, parts, rest):
 
 
 def test_a_table_of_several_chunks_is_cut_at_their_ends(host):
-    cutter = windows.Cutter(3)
+    cutter = batches.Cutter(3)
     whole = sa.concat_tables(tables(host, 4, 3, 1))
     found = cutter.cut(whole)
     assert [(part.num_rows, part.num_batches) for part in found] == [(3, 1), (3, 2)]

@@ -1,4 +1,4 @@
-"""Limits the number of Python functions and files that a read passes through."""
+"""Limits the number of Python functions and files that reads, loads and shares pass through."""
 
 from __future__ import annotations
 
@@ -53,3 +53,23 @@ def test_a_scan_passes_at_most_fifteen_functions(host, path):
     functions = functions_of(scan)
     assert ("_files/scan.py", "scan_ipc") in functions
     assert len(set(functions)) <= 15, functions
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({}, 30), ({"shuffle": "rows"}, 34), ({"shuffle": "rows", "matrix": True}, 36), ({"to": "table"}, 24)],
+    ids=str,
+)
+def test_the_first_batch_of_a_loader_passes_five_files(host, path, options, most):
+    iterators = []  # their ends are not counted
+
+    def load():
+        iterators.append(iter(sa.loader(path, host, **{"batch_size": 2, "to": "numpy", **options})))
+        next(iterators[-1])
+
+    functions = functions_of(load)
+    iterators.clear()
+    stays = [file for file, _ in groupby(file for file, _ in functions)]
+    assert len(set(functions)) <= most, functions
+    assert len(set(stays)) <= 5, functions
+    assert len(stays) <= 12, stays

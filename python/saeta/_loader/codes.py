@@ -11,6 +11,7 @@ from saeta._convert.build import as_column
 from saeta._convert.to_python import FLOATS
 from saeta._core import Column, DataType, Field, Schema, SymbolTable, Table
 from saeta._loader.data import Data
+from saeta._loader.records import Load
 from saeta._optional import load
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch
 from saeta.exchange import from_arrow
@@ -82,10 +83,10 @@ def _values_of_dictionaries(none: Column, data: Data) -> Column:
     `none` has their name and type, and no rows.
     """
     spans = data.firsts()
-    reading = data.open(none.context, [none.name], [[span] for span in spans], ahead=0)
+    reader = data.open(none.context, [none.name], [Load([span], None) for span in spans], ahead=0)
     parts = [none]
-    for _ in spans:
-        parts += [values.to(none.context) for values, _ in _parts(reading.next().column(none.name))]
+    while (rows := reader.next()) is not None:
+        parts += [values.to(none.context) for values, _ in _parts(rows.column(none.name))]
     values = Column.from_chunks(parts)
     return values.take(list(_rows_of_values(values).values()))
 

@@ -1,54 +1,203 @@
-"""The data of a training loader: Arrow IPC files, Parquet files, or a table. Each reads the rows of spans."""
+"""What a training loader reads, and the order of the rows of each epoch.
+
+The data are Arrow IPC files, Parquet files, or a table. Their batches are what the metadata say of them.
+
+The order of an epoch depends on these, the sizes of batches and windows, the way of shuffling, the seed and
+the number of the epoch, and on nothing else: neither on the number of ranks nor on where an epoch is resumed.
+
+A unit is a batch of a file, or a part of one that is larger than a window. Units are permuted, and
+consecutive units form windows. With shuffle="rows" the rows of each window are permuted as well. An epoch is
+the rows of its windows, one after the other, and batch g has the rows [g * size, (g + 1) * size) of it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from base64 import b64decode
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext
 from functools import cached_property
-from itertools import groupby, islice, pairwise
+from itertools import accumulate, chain, groupby, repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta import ipc
-from saeta._convert.tables import concat_tables
+from saeta import _core, ipc
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
-from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, list_sources
+from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
 from saeta._files.parquet import naming_failures, require_room, take_batches
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.sources import URL, file_error, without_secrets
-from saeta._loader.order import Batch, Span
-from saeta._optional import load
-from saeta.errors import (
-    ClosedError,
-    ColumnNameError,
-    InvalidError,
-    TypeMismatch,
-    UnsupportedError,
+from saeta._loader.readings import (
+    Reader,
+    ReadingFiles,
+    ReadingTable,
+    ReadingWhole,
+    reader_of,
+    spans_to_read,
 )
+from saeta._loader.records import Batch, Load, Rank, Selection, Span, Taken
+from saeta._optional import load
+from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
 from saeta.exchange import from_arrow
 
 ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
+ALL = Selection()
+PART_ROWS = 64  # parts of a batch begin at multiples of it, so that bitmaps begin at whole words
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What is read of the data, as the arguments of a loader say."""
-
-    columns: list[str] | None = None  # None: all
-    schema: Any = None
-    index: bool = False
-    partitioning: Any = parquet_set.HIVE
+class _Unit(NamedTuple):
+    span: Span
+    nbytes: int
+    whole: bool  # is read whole, even if only some of its rows are wanted
 
 
-class _Place(NamedTuple):
-    """Where a batch is: the number of its file, and its number in the file."""
+ROWS_OF_UNIT, IS_WHOLE = attrgetter("span.rows"), attrgetter("whole")
+SOURCE, SPANS, TAKEN = attrgetter("source"), attrgetter("spans"), attrgetter("taken")
 
-    file: int
-    number: int
+
+class Order:
+    """The order of the rows of every epoch.
+
+    Args:
+        batches: those of the source, in its order.
+        window: the number of bytes of a window. None: the source is one window.
+        most_rows: the number of rows that are taken at once from a window; None: all.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[Batch],
+        *,
+        batch_size: int,
+        window: int | None,
+        shuffle: str | bool,
+        seed: int,
+        drop_last: bool,
+        most_rows: int | None = None,
+    ) -> None:
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self._window = window
+        self._shuffle = shuffle
+        self._seed = seed
+        self._most_rows = most_rows
+        self._units: list[_Unit] = []
+        for number, (rows, nbytes, whole) in enumerate(batches):
+            if window is None or whole or nbytes <= window:
+                if rows:
+                    self._units.append(_Unit(Span(number, 0, rows), nbytes, whole))
+                continue
+            parts = -(-nbytes // window)
+            of_part = -(-rows // parts // PART_ROWS) * PART_ROWS
+            for first in range(0, rows, of_part or 1):
+                count = min(of_part, rows - first)
+                self._units.append(_Unit(Span(number, first, count), nbytes * count // rows, whole))
+        self.rows: int = sum(map(ROWS_OF_UNIT, self._units))
+        self.batches = self.rows // batch_size if drop_last else -(-self.rows // batch_size)
+
+    def steps(self, begin: int, world_size: int) -> int:
+        """Returns the number of batches that each rank gets from batch `begin` on."""
+        left = self.batches - begin
+        return left // world_size if self.drop_last else -(-left // world_size)
+
+    def loads(self, epoch: int, rank: Rank) -> list[Load]:
+        """Returns what a rank reads: in this order, the rows of its batches, one batch after the other."""
+        units = self._units
+        if self._shuffle:
+            numbers = _core._permuted_numbers(len(units), _key(self._seed, epoch, "units"))
+            units = list(map(units.__getitem__, numbers))
+        if self._shuffle == "rows":
+            return list(self._permuted(list(self._spans(units, [(0, self.rows)])), epoch, rank))
+        stretches: Iterable[tuple[int, int]]
+        if rank.world_size == 1:
+            stretches = [(rank.begin * self.batch_size, min(self.rows, self.batches * self.batch_size))]
+        else:
+            stretches = self._stretches(rank)
+        return list(map(Load, self._spans(units, stretches), repeat(None)))
+
+    def _spans(self, units: list[_Unit], stretches: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
+        """Yields the spans of the rows [first, last) of stretches, with the bytes of a window at most."""
+        starts = [0, *accumulate(map(ROWS_OF_UNIT, units))]
+        window = self._window
+        spans: list[Span] = []
+        size = 0
+        for first, last in stretches:
+            place = bisect_right(starts, first) - 1
+            while first < last:
+                (batch, begin, rows), nbytes, whole = units[place]
+                begin += first - starts[place]
+                end = min(last, starts[place + 1])
+                if not whole and end - first != rows:
+                    nbytes = nbytes * (end - first) // rows
+                before = spans[-1] if spans else None
+                if before is not None and whole and before.batch == batch:
+                    nbytes = 0
+                if before is not None and window is not None and size + nbytes > window:
+                    yield spans
+                    spans, size, before = [], 0, None
+                if before is not None and before.batch == batch and before.first + before.rows == begin:
+                    spans[-1] = Span(batch, before.first, before.rows + end - first)
+                else:
+                    spans.append(Span(batch, begin, end - first))
+                size += nbytes
+                first = end
+                place += 1
+        if spans:
+            yield spans
+
+    def _stretches(self, rank: Rank) -> Iterator[tuple[int, int]]:
+        """Yields the rows [first, last) of the batches of a rank.
+
+        Without drop_last the last step begins the epoch again.
+        """
+        for step in range(self.steps(rank.begin, rank.world_size)):
+            batch = (rank.begin + step * rank.world_size + rank.number) % self.batches
+            yield batch * self.batch_size, min(self.rows, (batch + 1) * self.batch_size)
+
+    def _permuted(self, windows: list[list[Span]], epoch: int, rank: Rank) -> Iterator[Load]:
+        """Yields the rows of a rank's batches in each window, permuted."""
+        steps = self.steps(rank.begin, rank.world_size)
+        last = rank.begin + (steps - 1) * rank.world_size + rank.number
+        own = steps if last < self.batches else steps - 1
+        yield from self._permuted_steps(windows, epoch, rank, own)
+        if own < steps:  # the last step begins the epoch again
+            yield from self._permuted_steps(windows, epoch, Rank(last % self.batches, 0, 1), 1)
+
+    def _permuted_steps(
+        self, windows: list[list[Span]], epoch: int, rank: Rank, steps: int
+    ) -> Iterator[Load]:
+        size, stride = self.batch_size, rank.world_size
+        offset = rank.begin + rank.number
+        end = 0
+        for number, window in enumerate(windows):
+            start = end  # rows of the epoch before the window
+            for span in window:
+                end += span.rows
+            first = max(0, -((offset - start // size) // stride))
+            last = min(steps - 1, (-(-end // size) - 1 - offset) // stride)
+            if last < first:
+                continue
+            begin = (offset + first * stride) * size - start  # the first batch, counted from the window
+            begin_of_last = (offset + last * stride) * size
+            skipped = max(0, -begin)
+            rows = (last - first) * size + min(size, end - begin_of_last) - skipped
+            key = _key(self._seed, epoch, f"window {number}")
+            while rows > 0:
+                count = rows if self._most_rows is None else min(rows, self._most_rows)
+                yield Load(window, Taken(key, begin, skipped, count, size, size * stride))
+                rows -= count
+                begin += (skipped + count) // size * size * stride
+                skipped = (skipped + count) % size
+
+
+def _key(seed: int, epoch: int, part: str) -> int:
+    """Returns a number of 64 bits that differs for each seed, epoch and part of the order."""
+    text = f"{seed} {epoch} {part}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class Data:
@@ -57,14 +206,17 @@ class Data:
     Attributes:
         schema: names and types of the columns that are read.
         batches: what the metadata say of each batch.
-        names: the names of the files, without their folders.
         is_table: whether the rows are in memory already.
     """
 
     schema: Schema
     batches: list[Batch]
-    names: list[str]
     is_table = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files, without their folders."""
+        return ["table"]
 
     @property
     def dictionaries(self) -> frozenset[str]:
@@ -72,18 +224,12 @@ class Data:
         return frozenset()
 
     def open(
-        self,
-        ctx: Context,
-        columns: Sequence[str],
-        windows: Sequence[Sequence[Span]],
-        *,
-        ahead: int,
-        views: bool = False,
-    ) -> Reading:
-        """Begins to read these columns of windows of spans into a context.
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        """Begins to read these columns of loads into a context.
 
         Args:
-            ahead: the number of windows that may be read before they are requested.
+            ahead: the number of loads that are read before they are requested.
             views: whether views of files are given, which nobody can write to, where there can be such.
         """
         raise NotImplementedError
@@ -104,23 +250,6 @@ class Data:
         raise NotImplementedError
 
 
-class Reading:
-    """Windows that are read one after the other. `close` ends a read of another thread.
-
-    Attributes:
-        needs_thread: whether `next` reads, so that a thread has to call it to be ahead of the program.
-    """
-
-    needs_thread = True
-
-    def next(self) -> Table:
-        """Returns the rows of the next window, in the order of its spans. One that failed is read again."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Ends reading."""
-
-
 class _OfTable(Data):
     is_table = True
 
@@ -133,18 +262,13 @@ class _OfTable(Data):
         self.table = table
         self.schema = table.schema
         self.batches = [Batch(each.num_rows, each.nbytes, False) for each in table.batches]
-        self.names = ["table"]
 
     def open(
-        self,
-        ctx: Context,
-        columns: Sequence[str],
-        windows: Sequence[Sequence[Span]],
-        *,
-        ahead: int,
-        views: bool = False,
-    ) -> Reading:
-        return _ReadingTable(self.table.select(columns), windows)
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        # To permute rows of a device only queues work: a thread would wait for the program's interpreter.
+        ahead = ahead if ctx.device == "host" else 0
+        return reader_of(ReadingTable(self.table.select(columns)), loads, ahead)
 
     def firsts(self) -> list[Span]:
         return [Span(number, 0, batch.rows) for number, batch in enumerate(self.batches) if batch.rows]
@@ -153,45 +277,31 @@ class _OfTable(Data):
         return f"the table, {_numbers(span.batch for span in spans)}"
 
 
-class _ReadingTable(Reading):
-    needs_thread = False
+class _Place(NamedTuple):
+    """Where a batch is: the number of its file, and its number in the file."""
 
-    def __init__(self, table: Table, windows: Sequence[Sequence[Span]]) -> None:
-        self._table = table
-        self._pieces = table.batches
-        self._windows = iter(windows)
-
-    def next(self) -> Table:
-        spans = next(self._windows)
-        if sum(span.rows for span in spans) == self._table.num_rows and _in_order(spans):
-            return self._table
-        return _joined([self._pieces[span.batch].slice(span.first, span.rows) for span in spans])
+    file: int
+    number: int
 
 
 class _OfFiles(Data):
     """Files of one format."""
 
-    def __init__(self, files: list[Any], batches: Sequence[Sequence[Batch]], schema: Schema) -> None:
-        self.files = files
-        self.names = [_name_of(file) for file in files]
-        self.batches = [batch for of_file in batches for batch in of_file]
-        self.schema = schema
-        self._counts = [len(of_file) for of_file in batches]
+    files: list[str]
+    counts: list[int]  # of the batches of each file
+
+    @property
+    def names(self) -> list[str]:
+        return [without_secrets(file).rpartition("/")[2] for file in self.files]
 
     def open(
-        self,
-        ctx: Context,
-        columns: Sequence[str],
-        windows: Sequence[Sequence[Span]],
-        *,
-        ahead: int,
-        views: bool = False,
-    ) -> Reading:
-        return _ReadingFiles(self, ctx, list(columns), windows)
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        return reader_of(ReadingFiles(self, ctx, list(columns)), loads, ahead)
 
     @cached_property
     def _places(self) -> list[_Place]:
-        return [_Place(file, each) for file, count in enumerate(self._counts) for each in range(count)]
+        return [_Place(file, each) for file, count in enumerate(self.counts) for each in range(count)]
 
     def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
         """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
@@ -228,87 +338,79 @@ class _OfFiles(Data):
         more = f" and {len(parts) - 2} more files" if len(parts) > 2 else ""
         return "; ".join(parts[:2]) + more
 
-    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         raise NotImplementedError
 
 
 class _OfIpc(_OfFiles):
     """Files that one plan reads, or, if their metadata is older or they are not at hand, one by one."""
 
-    def __init__(self, files: list[Any], chosen: Selection) -> None:
-        meant = _schema_of_columns(chosen)
-        schemas, counts = [], []
+    def __init__(self, files: list[Listed], chosen: Selection) -> None:
+        self._listed = files
+        self.files = list(map(SOURCE, files))
+        meant = None if chosen.schema is None else _schema_of_columns(chosen)
+        schemas, self.counts = [], []
         for file in files:
             reader = _open_ipc(file, chosen, meant)
             with reader if len(files) != 1 else nullcontext():
                 schemas.append(reader.schema)
-                counts.append(reader.num_batches)
-        together = _united_schema(schemas, [_shown(file) for file in files], meant)
-        if len(files) != 1 or len(set(together.names)) != len(together.names):
-            options = ReadOptions(together.names, schema=together)
-            reader = open_reader(list_sources(files, None, IPC_ENDINGS), options)
+                self.counts.append(reader.num_batches)
+        self.schema = schemas[0]
+        if len(files) != 1 or len(set(self.schema.names)) != len(self.schema.names):
+            self.schema = _united_schema(schemas, list(map(_shown, self.files)), meant)
+            reader = open_reader(files, ReadOptions(self.schema.names, schema=self.schema))
         self._planned: Any = None  # the reader of all files, if one plan can take them
         try:
-            sizes = iter(_batches_of(reader))
+            self.batches = list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
         except UnsupportedError:
             reader.close()
-            batches = [_batches_of_file(file, chosen, meant) for file in files]
+            self.batches = [each for file in files for each in _batches_of_file(file, chosen, meant)]
         else:
             self._planned = reader
-            batches = [list(islice(sizes, count)) for count in counts]
-        super().__init__(files, batches, together)
 
     def close(self) -> None:
         if self._planned is not None:
             self._planned.close()
 
     def open(
-        self,
-        ctx: Context,
-        columns: Sequence[str],
-        windows: Sequence[Sequence[Span]],
-        *,
-        ahead: int,
-        views: bool = False,
-    ) -> Reading:
-        viewed = views and ctx.device == "host" and not any(batch.whole for batch in self.batches)
-        if self._planned is not None and ahead and windows and not viewed:
-            return _ReadingSpans(self._planned, self.batches, ctx, windows, ahead)
-        return super().open(ctx, columns, windows, ahead=ahead)
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        packed = any(map(IS_WHOLE, self.batches))
+        viewed = views and ctx.device == "host" and not packed
+        if self._planned is None or not ahead or not loads or viewed:
+            return super().open(ctx, columns, loads, ahead=ahead)
+        wanted = list(map(SPANS, loads))
+        read = [spans_to_read(spans, self.batches) for spans in wanted] if packed else wanted
+        orders = list(filter(None, map(TAKEN, loads)))
+        scan: Reader = self._planned.scan_spans(ctx, read, ahead, orders)
+        return scan if read == wanted else ReadingWhole(scan, read, loads)
 
-    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         meant = Schema([self.schema.field(name) for name in reading.columns])
-        options = ReadOptions(reading.columns, (first, last), meant)
-        reader = open_reader(list_sources(self.files[file], None, IPC_ENDINGS), options)
+        reader = open_reader([self._listed[file]], ReadOptions(reading.columns, (first, last), meant))
         with reading.ended_by_close(reader):
             table: Table = reader.read_all(reading.ctx)
             return table
 
 
-def _open_ipc(file: str, chosen: Selection, meant: Schema | None) -> Any:
+def _open_ipc(file: Listed, chosen: Selection, meant: Schema | None) -> Any:
     """Opens the columns that are read of a file."""
-    options = ReadOptions(chosen.columns, schema=meant, index=chosen.index)
-    reader = open_reader(list_sources(file, None, IPC_ENDINGS), options)
+    reader = open_reader([file], ReadOptions(chosen.columns, schema=meant, index=chosen.index))
     if reader.format != "file":
         reader.close()
         raise UnsupportedError(
-            f"'{_shown(file)}' is an Arrow IPC stream, whose batches can't be read in any order: "
+            f"'{_shown(file.source)}' is an Arrow IPC stream, whose batches can't be read in any order: "
             "write it as a file, with write_ipc"
         )
     return reader
 
 
-def _batches_of_file(file: str, chosen: Selection, meant: Schema | None) -> list[Batch]:
+def _batches_of_file(file: Listed, chosen: Selection, meant: Schema | None) -> list[Batch]:
     with _open_ipc(file, chosen, meant) as reader:
         try:
-            return _batches_of(reader)
+            return list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
         except UnsupportedError:
-            return _batches_by_inspection(file)
-
-
-def _batches_of(reader: Any) -> list[Batch]:
-    """Describes the batches of files. UnsupportedError if no plan can take them."""
-    return list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
+            return _batches_by_inspection(file.source)
 
 
 def _batches_by_inspection(file: Any) -> list[Batch]:
@@ -319,64 +421,30 @@ def _batches_by_inspection(file: Any) -> list[Batch]:
     return [Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]]
 
 
-class _ReadingSpans(Reading):
-    """Reads windows of all files by one plan, on threads of the compiled module."""
-
-    needs_thread = False
-    ON_HOST = 2  # windows: one is planned while the other one is on its way, and the loader's thread has more
-
-    def __init__(
-        self,
-        reader: Any,
-        batches: Sequence[Batch],
-        ctx: Context,
-        windows: Sequence[Sequence[Span]],
-        ahead: int,
-    ) -> None:
-        self._batches = batches
-        self._windows = windows
-        self._number = 0
-        self._scan = reader.scan_spans(
-            ctx,
-            [[tuple(span) for span in self._read_for(spans)] for spans in windows],
-            self.ON_HOST if ctx.device == "host" else ahead,
-        )
-
-    def next(self) -> Table:
-        table: Table = self._scan.next()
-        spans = self._windows[self._number]
-        self._number += 1
-        read = self._read_for(spans)
-        return table if read == list(spans) else _joined(_slices(table, read, spans))
-
-    def _read_for(self, spans: Sequence[Span]) -> list[Span]:
-        """Returns what is read for spans: of a compressed batch all rows, once."""
-        found: list[Span] = []
-        for span in spans:
-            batch = self._batches[span.batch]
-            each = Span(span.batch, 0, batch.rows) if batch.whole else span
-            if not (batch.whole and found and found[-1] == each):
-                found.append(each)
-        return found
-
-    def close(self) -> None:
-        self._scan.close()
-
-
 class _OfParquet(_OfFiles):
     """Files whose row groups are batches."""
 
-    def __init__(self, files: list[Any], source: Any, chosen: Selection) -> None:
+    def __init__(self, files: list[str], source: Any, chosen: Selection) -> None:
         with naming_failures(source, "saeta.loader"):
-            self._set = parquet_set.find(source, None, endings=ENDINGS, **vars(chosen))
-            batches = [_row_groups(each.metadata) for each in self._set.fragments]
-        super().__init__(files, batches, Schema(self._set.schema))
+            self._set = parquet_set.find(
+                source,
+                None,
+                endings=ENDINGS,
+                columns=chosen.columns,
+                schema=chosen.schema,
+                index=chosen.index,
+                partitioning=chosen.partitioning,
+            )
+            groups = [_row_groups(each.metadata) for each in self._set.fragments]
+        self.files, self.counts = files, list(map(len, groups))
+        self.batches = list(chain.from_iterable(groups))
+        self.schema = Schema(self._set.schema)
 
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
         return frozenset[str]().union(*[_written_dictionaries(each.metadata) for each in self._set.fragments])
 
-    def read_batches(self, reading: _ReadingFiles, file: int, first: int, last: int) -> Table:
+    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         fragment = self._set.fragments[file].subset(row_group_ids=list(range(first, last)))
         schema, rows = self._set.dataset.schema, sum(each.num_rows for each in fragment.row_groups)
         require_room(reading.ctx, [schema.field(name).type for name in reading.columns], rows)
@@ -390,114 +458,39 @@ def _row_groups(metadata: Any) -> list[Batch]:
     return [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
 
 
-class _ReadingFiles(Reading):
-    """Reads each window when it is asked for, by one call for each run of consecutive batches."""
-
-    def __init__(
-        self, data: _OfFiles, ctx: Context, columns: list[str], windows: Sequence[Sequence[Span]]
-    ) -> None:
-        self.data = data
-        self.ctx = ctx
-        self.columns = columns
-        self._windows = windows
-        self._number = 0
-        self._reader: Any = None
-        self._closed = False
-
-    def next(self) -> Table:
-        parts = []
-        for file, first, last, together in self.data.runs(self._windows[self._number]):
-            if self._closed:
-                raise ClosedError("the loader is closed")
-            parts += self._slices(file, first, last, together)
-        self._number += 1
-        return _joined(parts)
-
-    def _slices(self, file: int, first: int, last: int, spans: list[Span]) -> list[Table]:
-        begin = spans[0].batch
-        read = [Span(begin + each, 0, self.data.batches[begin + each].rows) for each in range(last - first)]
-        return _slices(self.data.read_batches(self, file, first, last), read, spans)
-
-    @contextmanager
-    def ended_by_close(self, reader: Any) -> Iterator[None]:
-        """Lets `close` of another thread end what the reader does."""
-        self._reader = reader
-        try:
-            if self._closed:
-                raise ClosedError("the loader is closed")
-            yield
-        finally:
-            self._reader = None
-            reader.close()
-
-    def close(self) -> None:
-        self._closed = True
-        reader = self._reader
-        if reader is not None:
-            reader.close()
-
-
-def _slices(table: Table, read: Sequence[Span], spans: Sequence[Span]) -> list[Table]:
-    """Cuts spans out of a table of the spans that were read, which contain them in the same order."""
-    found: list[tuple[int, int]] = []  # [first, last) of the table
-    number = start = 0
-    for span in spans:
-        while not _contains(read[number], span):
-            start += read[number].rows
-            number += 1
-        first = start + span.first - read[number].first
-        if found and found[-1][1] == first:
-            found[-1] = (found[-1][0], first + span.rows)
-        else:
-            found.append((first, first + span.rows))
-    return [table.slice(first, last - first) for first, last in found]
-
-
-def _contains(read: Span, span: Span) -> bool:
-    return (
-        read.batch == span.batch
-        and read.first <= span.first
-        and span.first + span.rows <= read.first + read.rows
-    )
-
-
-def data_of(files: Any, ctx: Context, chosen: Selection = Selection()) -> Data:
+def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
         return _OfTable(files.to(ctx), chosen)
     if hasattr(files, "__arrow_c_stream__"):
         return _OfTable(from_arrow(files, ctx, index=chosen.index), chosen)
-    if isinstance(files, Iterable) and not isinstance(files, str | bytes | bytearray | os.PathLike):
-        files = list(files)
-    found = _files_of(files)
-    of_parquet = [_is_parquet(file) for file in found]
-    if any(of_parquet) and not all(of_parquet):
-        one, other = found[of_parquet.index(True)], found[of_parquet.index(False)]
-        raise InvalidError(
-            f"files: '{_shown(one)}' is Parquet and '{_shown(other)}' is not: a loader reads files of one "
-            "format"
-        )
-    try:
-        return _OfParquet(found, files, chosen) if of_parquet[0] else _OfIpc(found, chosen)
-    except ColumnNameError as failure:
-        raise ColumnNameError(f"columns: {failure}") from failure
-
-
-def _files_of(files: Any) -> list[str]:
-    """Returns the files of a path, a folder, a pattern, a URL, or a sequence of them."""
-    if not isinstance(files, str | os.PathLike | Iterable) or isinstance(files, bytes | bytearray):
+    if isinstance(files, bytes | bytearray) or not isinstance(files, str | os.PathLike | Iterable):
         raise TypeMismatch(
             f"files is of type {type(files).__name__}, expected a path, a list of paths or a Table"
         )
-    found = []
+    if not isinstance(files, str | os.PathLike):
+        files = list(files)
+    found, of_parquet = [], []
     for each in list_sources(files, None, ENDINGS):
         if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
             raise TypeMismatch(
                 f"files has an object of type {type(each.source).__name__}, expected paths: "
                 "a loader opens files by name"
             )
-        found.append(os.fsdecode(each.source))
-    return found
+        found.append(each._replace(source=os.fsdecode(each.source)))
+        of_parquet.append(_is_parquet(found[-1].source))
+    if any(of_parquet) and not all(of_parquet):
+        one, other = found[of_parquet.index(True)], found[of_parquet.index(False)]
+        raise InvalidError(
+            f"files: '{_shown(one.source)}' is Parquet and '{_shown(other.source)}' is not: a loader reads "
+            "files of one format"
+        )
+    try:
+        if of_parquet[0]:
+            return _OfParquet([file.source for file in found], files, chosen)
+        return _OfIpc(found, chosen)
+    except ColumnNameError as failure:
+        raise ColumnNameError(f"columns: {failure}") from failure
 
 
 def _is_parquet(file: str) -> bool:
@@ -533,23 +526,11 @@ def _schema_of_columns(chosen: Selection) -> Schema | None:
     return meant if chosen.columns is None else Schema([meant.field(name) for name in chosen.columns])
 
 
-def _joined(parts: list[Table]) -> Table:
-    return parts[0] if len(parts) == 1 else concat_tables(parts)
-
-
-def _in_order(spans: Sequence[Span]) -> bool:
-    return all(before.batch < span.batch for before, span in pairwise(spans))
-
-
 def _numbers(batches: Iterable[int]) -> str:
     found = sorted(set(batches))
     if len(found) == 1:
         return f"batch {found[0]}"
     return f"{len(found)} batches from {found[0]} to {found[-1]}"
-
-
-def _name_of(file: str) -> str:
-    return without_secrets(file).rpartition("/")[2]
 
 
 def _shown(file: str) -> str:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from dataclasses import replace
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, overload
 from weakref import WeakSet
 
 from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
-from saeta._loader.codes import make_coders
-from saeta._loader.data import Selection, data_of
-from saeta._loader.features import Features, Options, check_options
-from saeta._loader.iterator import Batches
-from saeta._loader.order import Order, Rank, Span
-from saeta._loader.windows import Windows
+from saeta._loader.batches import Batches, Cutter, Features, Windows
+from saeta._loader.codes import Coder, make_coders
+from saeta._loader.data import Order, data_of
+from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
 from saeta.errors import ClosedError, ColumnNameError, InvalidError
@@ -47,6 +46,10 @@ else:
 VERSION = 1  # of the states
 VIEWED_BYTES = 1 << 20  # of a batch of a file
 SHUFFLES = ("rows", "batches", False)
+LIBRARIES = ("torch", "cupy", "jax", "numpy")
+NULLS = ("error", "nan", "fill", "mask")
+LISTS = ("jagged", "padded")
+LEAST = {"prefetch": 1, "rank": 0, "world_size": 1, "batch_size": 1, "seed": None, "window": 1}
 
 
 class Loader(Generic[Batch_co]):
@@ -68,36 +71,62 @@ class Loader(Generic[Batch_co]):
         [[1.0, 2.0]]
     """
 
-    def __init__(self, files: Any, ctx: Context, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, files: Any, ctx: Context, chosen: Selection, steps: Steps, options: Options) -> None:
         self._files = files
-        self._given = dict(arguments)
-        options = Options(**{name: arguments[name] for name in Options._fields})
-        self._prefetch = _number("prefetch", arguments["prefetch"], 1)
-        self._rank = _number("rank", arguments["rank"], 0)
-        self._world_size = _number("world_size", arguments["world_size"], 1)
-        self._batch_size = _number("batch_size", arguments["batch_size"], 1)
-        self._seed = _number("seed", arguments["seed"], None)
-        self._shuffle = arguments["shuffle"]
-        if self._rank >= self._world_size:
-            raise InvalidError(f"rank is {self._rank}, expected less than world_size, {self._world_size}")
-        if not any(self._shuffle is each or self._shuffle == each for each in SHUFFLES):
-            raise InvalidError(f"shuffle={self._shuffle!r}: expected 'rows', 'batches' or False")
-        given = arguments["window"]
-        self._window = _number("window", _core._parse_bytes(given) if isinstance(given, str) else given, 1)
+        self._given = chosen, steps, options
         check_options(options)
+        if isinstance(steps.window, str):
+            steps = steps._replace(window=_core._parse_bytes(steps.window))
+        for name, least in LEAST.items():
+            given = getattr(steps, name)
+            if type(given) is not int or (least is not None and given < least):
+                checked: dict[str, Any] = {name: _number(name, given, least)}
+                steps = steps._replace(**checked)
+        if steps.rank >= steps.world_size:
+            raise InvalidError(f"rank is {steps.rank}, expected less than world_size, {steps.world_size}")
+        if steps.shuffle not in SHUFFLES:
+            raise InvalidError(f"shuffle={steps.shuffle!r}: expected 'rows', 'batches' or False")
+        if not isinstance(steps.drop_last, bool):
+            raise InvalidError(f"drop_last is {steps.drop_last!r}, expected True or False")
+        self._steps = steps
         self._device = ctx.device
         self._ctx = ctx.memory.child("loader")
-        chosen = {name: arguments[name] for name in ("schema", "index", "partitioning")}
-        self._data = data_of(files, ctx, Selection(_names(arguments), **chosen))
-        self._schema = self._data.schema
-        self._columns = _each_once(self._schema.names)
-        self._coders = make_coders(options.codes, self._data, self._schema)
+        if chosen.columns is not None:
+            chosen = replace(chosen, columns=_names(chosen.columns))
+        self._data = data = data_of(files, ctx, chosen)
+        self._schema = data.schema
+        self._columns = self._schema.names
+        if len(set(self._columns)) != len(self._columns):
+            _refuse_repeated(self._columns)
+        self._coders: dict[str, Coder] = {}
+        if options.codes is not None and options.codes is not False:
+            self._coders = make_coders(options.codes, data, self._schema)
         self._features = Features(self._schema, options, self._coders)
-        self._order = self._make_order(arguments["drop_last"])
-        self._epoch = 0
-        self._begin = 0  # batch of the epoch at which `iter` begins
-        self._batch = 0  # batches of the epoch that were taken by all ranks
-        self._running: Windows | None = None  # of the iterator that counts in the state
+        most_rows, all_rows, all_bytes = None, 0, 0
+        for number, (rows, nbytes, _) in enumerate(data.batches):
+            all_rows += rows
+            all_bytes += nbytes
+            if rows > 8 * nbytes:
+                require_memory(rows, nbytes, partial(data.describe, [Span(number, 0, rows)]))
+        if data.is_table and steps.shuffle == "rows":
+            width = max(1, -(-all_bytes // max(1, all_rows)))
+            most_rows = steps.window // width // steps.batch_size * steps.batch_size or steps.batch_size
+        # Whether windows may be views of files. A view of a small batch takes longer than its copy, and one
+        # that is smaller than what is yielded is copied anyway. A tensor of torch that views a file looks
+        # writable, and writing to it would end the process.
+        count = len(data.batches)
+        is_large = all_bytes >= VIEWED_BYTES * count and all_rows >= steps.batch_size * count
+        self._views = is_large and steps.shuffle != "rows" and options.to != "torch"
+        self._order = Order(
+            data.batches,
+            batch_size=steps.batch_size,
+            window=None if data.is_table else steps.window,
+            shuffle=steps.shuffle,
+            seed=steps.seed,
+            drop_last=steps.drop_last,
+            most_rows=most_rows,
+        )
+        self._place = Place(0, 0, 0)  # of the iterator that began last, until the loader is moved
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
         self._closed = False
         self._process = os.getpid()
@@ -138,7 +167,7 @@ class Loader(Generic[Batch_co]):
             >>> batches.epoch
             1
         """
-        return self._epoch
+        return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` begin this epoch at its first batch.
@@ -153,8 +182,8 @@ class Loader(Generic[Batch_co]):
             3
         """
         wanted = _number("epoch", epoch, 0)
-        if wanted != self._epoch:
-            self._move_to(wanted, 0)
+        if wanted != self._place.epoch:
+            self._place = Place(wanted, 0, 0)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the epoch is, and what determines the order of its rows.
@@ -169,8 +198,8 @@ class Loader(Generic[Batch_co]):
             >>> batches.state_dict()["batch"]
             1
         """
-        batch = min(self._batch, self._order.batches)  # the last step may begin the epoch again
-        return {"version": VERSION, "epoch": self._epoch, "batch": batch, **self._identity()}
+        batch = min(self._place.batch, self._order.batches)  # the last step may begin the epoch again
+        return {"version": VERSION, "epoch": self._place.epoch, "batch": batch, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next `iter` continue the epoch after the last batch that the state counts.
@@ -203,7 +232,7 @@ class Loader(Generic[Batch_co]):
         batch = _number("batch of the state", state.get("batch"), 0)
         if batch > self._order.batches:
             raise InvalidError(f"the state counts {batch} batches, and an epoch has {self._order.batches}")
-        self._move_to(epoch, batch)
+        self._place = Place(epoch, batch, batch)
 
     def close(self) -> None:
         """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError.
@@ -227,79 +256,42 @@ class Loader(Generic[Batch_co]):
 
     def __len__(self) -> int:
         """The number of batches that a rank gets in a whole epoch."""
-        return self._order.steps(0, self._world_size)
+        return self._order.steps(0, self._steps.world_size)
 
     def __iter__(self) -> Iterator[Batch_co]:
         if self._closed:
             raise ClosedError("the loader is closed")
-        _refuse_worker()
+        torch = sys.modules.get("torch.utils.data")
+        if torch is not None and torch.get_worker_info() is not None:
+            raise InvalidError(
+                "a loader reads by threads, and each worker would yield all batches: num_workers=0"
+            )
         if self._process != os.getpid():
             raise ClosedError(
                 f"the loader belongs to process {self._process}, the parent of this forked process: make one "
                 "here"
             )
-        rank = Rank(self._begin, self._rank, self._world_size)
-        loads = list(self._order.loads(self._epoch, rank))
-        views = self._may_view()
-        windows = Windows(self._data, self._ctx, self._columns, loads, self._prefetch, views=views)
-        self._batch = self._begin
-        self._running = windows
+        steps, begin = self._steps, self._place.begin
+        loads = self._order.loads(self._place.epoch, Rank(begin, steps.rank, steps.world_size))
+        windows = Windows(self._data, self._ctx, self._columns, loads, steps.prefetch, views=self._views)
+        self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
-        return Batches(self, windows, self._begin)
+        cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)
+        return Batches(windows, self._features, self._place, steps.world_size, cutter, end)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._files, self._device, self._given, self.state_dict())
+        return _restore, (self._files, self._device, *self._given, self.state_dict())
 
     def __repr__(self) -> str:
-        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._batch_size}>"
-
-    def _may_view(self) -> bool:
-        """Returns whether windows may be views of files.
-
-        A view of a small batch takes longer than its copy, and one that is smaller than what is yielded is
-        copied anyway. A tensor of torch that views a file looks writable, and writing to it would end the
-        process.
-        """
-        count, batches = len(self._data.batches), self._data.batches
-        large = sum(each.nbytes for each in batches) >= VIEWED_BYTES * count
-        enough = sum(each.rows for each in batches) >= self._batch_size * count
-        return large and enough and self._given["to"] != "torch"
-
-    def _move_to(self, epoch: int, batch: int) -> None:
-        self._running = None
-        self._epoch = epoch
-        self._begin = self._batch = batch
-
-    def _make_order(self, drop_last: Any) -> Order:
-        if not isinstance(drop_last, bool):
-            raise InvalidError(f"drop_last is {drop_last!r}, expected True or False")
-        batches = self._data.batches
-
-        def where(number: int, rows: int) -> str:
-            return self._data.describe([Span(number, 0, rows)])
-
-        for number, (rows, nbytes, _) in enumerate(batches):
-            require_memory(rows, nbytes, functools.partial(where, number, rows))
-        most_rows = None
-        if self._data.is_table and self._shuffle == "rows":
-            width = -(-sum(each.nbytes for each in batches) // max(1, sum(each.rows for each in batches)))
-            most_rows = max(1, self._window // max(1, width) // self._batch_size) * self._batch_size
-        return Order(
-            batches,
-            batch_size=self._batch_size,
-            window=None if self._data.is_table else self._window,
-            shuffle=self._shuffle,
-            seed=self._seed,
-            drop_last=drop_last,
-            most_rows=most_rows,
-        )
+        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._steps.batch_size}>"
 
     def _identity(self) -> dict[str, Any]:
         """Returns what determines the order of the rows."""
-        shuffled = {"seed": self._seed, "window": self._window} if self._shuffle else {}
-        return {"batch_size": self._batch_size, "shuffle": self._shuffle, **shuffled, **self._data_identity}
+        steps = self._steps
+        shuffled = {"seed": steps.seed, "window": steps.window} if steps.shuffle else {}
+        return {"batch_size": steps.batch_size, "shuffle": steps.shuffle, **shuffled, **self._data_identity}
 
-    @functools.cached_property
+    @cached_property
     def _data_identity(self) -> dict[str, Any]:
         content = repr(self._data.identity()).encode()
         return {"rows": self._order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
@@ -474,16 +466,17 @@ def loader(
         ...     [batch["y"].tolist() for batch in batches]
         [[0, 1], [0]]
     """
-    arguments = {name: value for name, value in locals().items() if name not in ("files", "ctx")}
-    where = files.context if isinstance(files, Table) and ctx is None else context_of(ctx)
-    return _class_for(to)(files, where, arguments)
+    where = files.context if isinstance(files, Table) and ctx is None else ctx
+    return (_torch_class() if to == "torch" else Loader)(
+        files,
+        where if isinstance(where, Context) else context_of(where),
+        Selection(columns, schema, index, partitioning),
+        Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
+        Options(to, matrix, dtype, nulls, fill, lists, codes),
+    )
 
 
-def _class_for(to: str) -> type[Loader[Any]]:
-    return _torch_class() if to == "torch" else Loader
-
-
-@functools.cache
+@cache
 def _torch_class() -> type[Loader[Any]]:
     """Returns the class whose objects torch's DataLoader iterates."""
     from saeta._optional import load
@@ -492,19 +485,28 @@ def _torch_class() -> type[Loader[Any]]:
     return type("Loader", (Loader, dataset), {"__doc__": Loader.__doc__, "__module__": Loader.__module__})
 
 
-def _restore(files: Any, device: str, arguments: dict[str, Any], state: dict[str, Any]) -> Loader[Any]:
+def _restore(
+    files: Any, device: str, chosen: Selection, steps: Steps, options: Options, state: dict[str, Any]
+) -> Loader[Any]:
     """Makes an unpickled loader."""
-    made = _class_for(arguments["to"])(files, unpickled_context(device), arguments)
+    of = _torch_class() if options.to == "torch" else Loader
+    made: Loader[Any] = of(files, unpickled_context(device), chosen, steps, options)
     made.load_state_dict(state)
     return made
 
 
-def _refuse_worker() -> None:
-    torch = sys.modules.get("torch.utils.data")
-    if torch is not None and torch.get_worker_info() is not None:
-        raise InvalidError(
-            "a loader reads by threads, and each worker would yield all batches: num_workers=0"
-        )
+def check_options(options: Options) -> None:
+    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
+    if options.to not in (*LIBRARIES, "table"):
+        raise InvalidError(f"to={options.to!r}: expected one of {', '.join((*LIBRARIES, 'table'))}")
+    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
+        for each in given.values() if isinstance(given, Mapping) else [given]:
+            if each not in known:
+                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}")
+    if options.to == "table":
+        for name in ("matrix", "dtype", "fill", "codes"):
+            if getattr(options, name) is not None:
+                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
 
 
 def _number(name: str, given: Any, least: int | None) -> int:
@@ -515,10 +517,7 @@ def _number(name: str, given: Any, least: int | None) -> int:
     return number
 
 
-def _names(arguments: Mapping[str, Any]) -> list[str] | None:
-    columns = arguments["columns"]
-    if columns is None:
-        return None
+def _names(columns: Names) -> list[str]:
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
         if names.count(name) > 1:
@@ -526,11 +525,9 @@ def _names(arguments: Mapping[str, Any]) -> list[str] | None:
     return names
 
 
-def _each_once(names: list[str]) -> list[str]:
-    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
-    if count > 1:
-        raise ColumnNameError(
-            f"columns: {count} columns are named {name!r}, and a batch has each name once: leave them out "
-            "with columns=, or rename them before"
-        )
-    return names
+def _refuse_repeated(names: list[str]) -> Never:
+    name, count = Counter(names).most_common(1)[0]
+    raise ColumnNameError(
+        f"columns: {count} columns are named {name!r}, and a batch has each name once: leave them out "
+        "with columns=, or rename them before"
+    )

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from saeta._core import Column, DataType, Table
-from saeta.errors import ExchangeError, TypeMismatch
+from typing import Never
+
+from saeta._core import Column, DataType
+from saeta.errors import BudgetExceeded, Error, ExchangeError, TypeMismatch
 
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
-def require_tensor(
-    name: str,
-    type: DataType,  # noqa: A002 - the word of the lexicon
-    *,
-    is_chosen: bool,
-    inside_of: DataType | None = None,
-) -> None:
-    """Raises TypeMismatch unless the values are numbers, runs, fixed-size lists or structs of numbers.
-
-    Args:
-        is_chosen: whether the type of the tensor is chosen, which types that are not numbers may need.
-        inside_of: the type of lists whose values these are.
-    """
-    if not _has_tensor(type, is_chosen=is_chosen, is_inside=inside_of is not None):
-        of = f"column '{name}' of type {(inside_of or type).name}"
-        inside = f", with values of type {type.name}," if inside_of is not None else ""
-        numbers = (
-            f"choose numbers with dtype={{'{name}': 'float64'}}, " if type.format.startswith("d:") else ""
-        )
-        raise TypeMismatch(f"{of}{inside} has no tensor type: {numbers}{LEAVE_OUT}")
+def refuse_column(name: str, type: DataType, lists: DataType | None) -> Never:  # noqa: A002 - lexicon's word
+    """Raises TypeMismatch for values that no tensor has. `lists` is the type of lists that have them."""
+    of = f"column '{name}' of type {(lists or type).name}"
+    inside = f", with values of type {type.name}," if lists is not None else ""
+    numbers = f"choose numbers with dtype={{'{name}': 'float64'}}, " if type.format.startswith("d:") else ""
+    raise TypeMismatch(f"{of}{inside} has no tensor type: {numbers}{LEAVE_OUT}")
 
 
-def require_number(name: str, key: str, type: DataType, *, is_chosen: bool) -> None:  # noqa: A002
+def refuse_in_matrix(name: str, key: str, type: DataType) -> Never:  # noqa: A002
     """Raises TypeMismatch for a column that a matrix can't have."""
-    is_nested = type.format.startswith("+") and type.format != "+r"
-    if is_nested or not _has_tensor(type, is_chosen=is_chosen, is_inside=False):
-        raise TypeMismatch(
-            f"column '{name}' of type {type.name} can't be in the matrix '{key}': name the columns of "
-            f"numbers, as matrix={{'{key}': [...]}}"
-        )
+    raise TypeMismatch(
+        f"column '{name}' of type {type.name} can't be in the matrix '{key}': name the columns of "
+        f"numbers, as matrix={{'{key}': [...]}}"
+    )
 
 
-def require_no_nulls(source: Column | Table, ways: str) -> None:
-    """Raises ExchangeError if there are nulls. `ways` says what a caller can do about them."""
-    for column in source.columns if isinstance(source, Table) else [source]:
-        if column.null_count:
-            of = f"column '{column.name}' has" if isinstance(source, Table) else "there are"
-            raise ExchangeError(f"{of} {column.null_count} nulls, which a tensor can't represent: {ways}")
+def refuse_dictionary(name: str, key: str, *, is_number: bool) -> Never:
+    """Raises TypeMismatch for a dictionary without codes."""
+    numbers = f", or dtype={{'{key}': 'float64'}} to have the numbers" if is_number else ""
+    raise TypeMismatch(
+        f"column '{name}' is a dictionary: name its values, as codes={{'{name}': [...]}}, or choose "
+        f"codes=True{numbers}"
+    )
+
+
+def refuse_nulls(column: Column, ways: str, *, is_named: bool = False) -> Never:
+    """Raises ExchangeError for the nulls of a column. `ways` says what a caller can do about them."""
+    of = f"column '{column.name}' has" if is_named else "there are"
+    raise ExchangeError(f"{of} {column.null_count} nulls, which a tensor can't represent: {ways}")
 
 
 def ways_with_nulls(key: str, *, is_float: bool) -> str:
@@ -60,17 +53,8 @@ def ways_with_nulls_inside(key: str, *, is_float: bool) -> str:
     return f"choose {nan}fill={{'{key}': value}} for those inside of lists"
 
 
-def _has_tensor(type: DataType, *, is_chosen: bool, is_inside: bool) -> bool:  # noqa: A002
-    if type.format.startswith("+s"):
-        first, *others = [field.type for field in type.fields] or [DataType("null")]
-        plain = not first.fields and all(each == first for each in others)
-        return plain and _has_tensor(first, is_chosen=is_chosen, is_inside=True)
-    if type.format == "+r":
-        return _has_tensor(type.fields[1].type, is_chosen=is_chosen, is_inside=is_inside)
-    if type.format.startswith("+w"):
-        return _has_tensor(type.fields[0].type, is_chosen=is_chosen, is_inside=True)
-    if type.is_symbol or (type.format.startswith("t") and not type.format.startswith("ti")):
-        return not is_inside  # the loader asks for the numbers of rows only
-    if type.format.startswith("d:"):
-        return is_chosen
-    return type.dtype is not None or type == "bool"
+def add_label(failure: Error, label: str, advice: str = "") -> None:
+    """Puts a label in front of the text of an error, and advice at the end of a refusal by the budget."""
+    after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
+    text = failure.args[0] if failure.args else ""
+    failure.args = (f"{label}: {text}{after}", *failure.args[1:])

@@ -288,8 +288,13 @@ std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_obj
 
 using span_list = std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
 
+/// The key, and the first, skipped, count, group and stride of the numbers.
+using order_list = std::vector<
+    std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>>;
+
 std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_object& ctx,
-                                        const std::vector<span_list>& windows, std::size_t windows_ahead) {
+                                        const std::vector<span_list>& windows, std::size_t windows_ahead,
+                                        const order_list& orders) {
   return self.with([&](ipc::data_set& from) {
     std::vector<std::vector<ipc::batch_span>> lists;
     for (const span_list& window : windows) {
@@ -302,7 +307,12 @@ std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_objec
         list.push_back({static_cast<std::size_t>(number), first_row, rows});
       }
     }
-    return std::make_unique<scan_object>(from.scan_spans(ctx.value, lists, windows_ahead));
+    std::vector<ipc::window_order> in_order;
+    for (const auto& [key, first, skipped, count, group, stride] : orders) {
+      in_order.push_back({key, {first, skipped, group, stride, count}});
+    }
+    return std::make_unique<scan_object>(
+        from.scan_spans(ctx.value, lists, windows_ahead, std::move(in_order)));
   });
 }
 
@@ -443,12 +453,15 @@ NB_MODULE(_ipc, m) {
                    "int, batch_rows: int) -> WindowScan | None"),
            "Begins to read all batches from here on in windows. None where batches are read one by one.")
       .def("scan_spans", &scan_spans, nb::arg("where"), nb::arg("windows"), nb::arg("windows_ahead"),
+           nb::arg("orders") = order_list(),
            nb::sig("def scan_spans(self, where: saeta._core.Context, windows: "
                    "collections.abc.Sequence[collections.abc.Sequence[tuple[int, int, int]]], windows_ahead: "
-                   "int) -> WindowScan"),
+                   "int, orders: collections.abc.Sequence[tuple[int, int, int, int, int, int]] = ...) -> "
+                   "WindowScan"),
            "Begins to read windows, each as one table. A window is a sequence of (batch, first row, rows); "
-           "rows is -1 for all that follow. Batches may occur in any order and repeatedly. A window that the "
-           "budget refuses can be requested again. UnsupportedError if not `planned`.")
+           "rows is -1 for all that follow. Batches may occur in any order and repeatedly. `orders` permute "
+           "the rows of each window, as the arguments of `Table._take_permuted`. A window that the budget "
+           "refuses can be requested again. UnsupportedError if not `planned`.")
       .def("next", &next, nb::arg("where"),
            nb::sig("def next(self, where: saeta._core.Context) -> saeta._core.Table | None"),
            "The next batch as a table, None at the end.")

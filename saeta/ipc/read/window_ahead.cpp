@@ -3,6 +3,7 @@
 #include "saeta/base/cancellation.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/permute.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/memory/context.hpp"
@@ -38,7 +39,7 @@ window_ahead::window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const p
                            scan_list list, const scan_options& options)
     : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
       window_bytes_(fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_)),
-      cutter_(from_, std::move(list)) {}
+      orders_(std::move(list.orders)), cutter_(from_, std::move(list)) {}
 
 void window_ahead::stop() noexcept {
   std::unique_lock lock(mutex_);
@@ -84,7 +85,14 @@ std::optional<read_rows> window_ahead::take() {
   if (!made.read) {
     return std::nullopt;
   }
-  std::optional<read_rows> rows = std::move(made.read);
+  std::optional<read_rows> rows = made.read; // it stays ready until it is in order: that may have no room
+  if (!ctx_->on_host()) {
+    const std::size_t window = made.begins_at.window;
+    lock.unlock();
+    rows->rows = in_order(rows->rows, window);
+    lock.lock();
+    require_open();
+  }
   ready_.erase(taken_);
   ++taken_;
   changed_.notify_all();
@@ -149,8 +157,11 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
     try {
       std::vector<std::int64_t> batch_rows = window->rows;
       const auto dictionaries = dictionaries_of(*window);
-      made.read =
-          read_rows{read_window(ctx_, *from_, std::move(*window), *dictionaries), std::move(batch_rows)};
+      table rows = read_window(ctx_, *from_, std::move(*window), *dictionaries);
+      if (ctx_->on_host()) {
+        rows = in_order(rows, made.begins_at.window);
+      }
+      made.read = read_rows{std::move(rows), std::move(batch_rows)};
     } catch (const error& failure) {
       made.refused = is_lack_of_room(failure.code());
       made.failure = std::current_exception();
@@ -198,6 +209,10 @@ window_ahead::outcome window_ahead::read_refused(std::unique_lock<std::mutex>& l
       std::rethrow_exception(made.failure); // the window stays refused, and can be requested again
     }
   }
+}
+
+table window_ahead::in_order(const table& rows, std::size_t window) const {
+  return orders_.empty() ? rows : take_permuted(rows, orders_[window].key, orders_[window].numbers);
 }
 
 std::shared_ptr<const planned_dictionaries> window_ahead::dictionaries_of(const piece_table& window) {

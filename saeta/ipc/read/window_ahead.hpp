@@ -63,6 +63,8 @@ private:
   outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes);
   outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes);
   outcome read_refused(std::unique_lock<std::mutex>& lock);
+  /// Returns the rows of a window in the order that the caller gave, if any.
+  [[nodiscard]] table in_order(const table& rows, std::size_t window) const;
   [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done);
 
@@ -70,6 +72,7 @@ private:
   std::shared_ptr<const planned_source> from_;
   std::size_t ahead_;
   std::uint64_t window_bytes_;
+  std::vector<window_order> orders_;
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   std::condition_variable changed_;

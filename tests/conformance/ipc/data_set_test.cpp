@@ -4,6 +4,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
+#include "saeta/compute/permute.hpp"
 #include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/tables.hpp"
@@ -195,6 +196,50 @@ TEST_P(data_sets, return_windows_of_parts_of_batches_in_any_order) {
   }
   EXPECT_FALSE(scan->next());
   EXPECT_FALSE(set->scan_spans(ctx(), {}, 2)->next());
+}
+
+TEST_P(data_sets, give_windows_with_their_rows_permuted) {
+  std::vector<table> tables;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    tables.push_back(random_table(host_, support::file_types(), {.batch_rows = {200, 77}, .seed = seed}));
+    write(tables.back(), seed - 1);
+  }
+  const std::vector<std::vector<batch_span>> windows{{{2}, {0, 64, 100}}, {{1}}, {{3}, {2, 0, 10}}};
+  const std::vector<ipc::window_order> orders{
+      {7, {.count = 300}},
+      {8, {.first = -3, .skipped = 3, .group = 5, .stride = 10, .count = 30}},
+      {9, {.first = 80, .count = 7}}};
+  const auto set = open(2);
+  const auto plain = set->scan_spans(ctx(), windows, 2);
+  const auto scan = set->scan_spans(ctx(), windows, 2, orders);
+  for (const ipc::window_order& order : orders) {
+    const auto seen = scan->next();
+    ASSERT_TRUE(seen);
+    expect_rows(*seen, take_permuted(*plain->next(), order.key, order.numbers));
+  }
+  EXPECT_FALSE(scan->next());
+  EXPECT_SAETA_ERROR(set->scan_spans(ctx(), windows, 2, {orders.front()}), invalid_argument,
+                     "1 orders for 3 windows");
+}
+
+TEST_P(data_sets, permute_a_window_again_that_had_no_room) {
+  constexpr std::int64_t rows = 50'000;
+  write(random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows}}), 0);
+  const auto small = watch(ctx()->with_budget("small", 1'450'000));
+  const std::vector<std::vector<batch_span>> windows{{{1}}, {{0}}};
+  const std::vector<ipc::window_order> orders{{1, {.count = rows}}, {2, {.count = rows}}};
+  const auto scan = open(1)->scan_spans(small, windows, 1, orders);
+  auto blocked = std::make_optional(buffer::allocate(small, 700'000, small->work_stream(), "held"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_SAETA_ERROR(scan->next(), budget_exceeded, "small");
+  }
+  blocked.reset();
+  small->synchronize(small->work_stream());
+  const auto plain = open(1)->scan_spans(ctx(), windows, 1, orders);
+  for (int i = 0; i < 2; ++i) {
+    expect_rows(*scan->next(), *plain->next());
+  }
+  EXPECT_FALSE(scan->next());
 }
 
 TEST_P(data_sets, know_the_sizes_of_batches) {

@@ -1,0 +1,540 @@
+"""The batches of an epoch: its windows are read ahead, cut into whole batches, and become tensors.
+
+Conversions are made once for many batches: a kernel and a hand-over for each column, whose result is then cut
+into batches without a copy. Strings, lists and arrays of JAX are handed over batch by batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, repeat
+from typing import Any, Never
+from weakref import WeakSet
+
+from saeta._convert.dictionaries import decoded
+from saeta._convert.tables import concat_tables
+from saeta._core import (
+    Column,
+    Context,
+    DataType,
+    Schema,
+    Table,
+    _call_to_the_end,
+    _Ending,
+    _from_columns,
+    _narrow_float_type,
+    _unknown_column,
+    from_dlpack,
+)
+from saeta._core import _ChosenTensor as Exported
+from saeta._core import _TensorChoices as Choices
+from saeta._files.scan import ReadAhead
+from saeta._loader.codes import Coder
+from saeta._loader.data import Data
+from saeta._loader.lists import VIEWS, batches_of_lists
+from saeta._loader.records import PLAIN, Choice, Conversion, Lists, Load, Options, Place, Tensor
+from saeta._loader.refusals import (
+    add_label,
+    refuse_column,
+    refuse_dictionary,
+    refuse_in_matrix,
+    refuse_nulls,
+    ways_with_nulls,
+)
+from saeta._optional import load
+from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
+
+ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
+MATRIX = "matrix"
+TORCH_CUTS = 64  # views made at once: more would have left the processor's caches before they are used
+
+# The beginnings of Arrow's format strings of types.
+NUMBERS = (*"cCsSiIlLefgb", "d:")  # decimals have parameters behind theirs
+FLOATS = tuple("efg")
+VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
+
+
+class Windows:
+    """The rows of the loads of an epoch, one load after the other, read ahead of the program.
+
+    If one has no room, those that were read ahead are given back, and from then on each one is read when it
+    is taken.
+
+    Args:
+        views: whether rows may be views of files. Permuted ones are copied: they are looked up in one piece
+            of memory, which is faster than in a view of each batch.
+
+    Attributes:
+        is_open: False after `stop` and in a child of fork, where `require_open` raises. It is looked at for
+            each batch, and a system call would take longer than many batches.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        ctx: Context,
+        columns: Sequence[str],
+        loads: Sequence[Load],
+        prefetch: int,
+        *,
+        views: bool,
+    ) -> None:
+        self._data = data
+        self._ctx = ctx
+        self._columns = columns
+        self._loads = loads
+        self._taken = 0
+        self._process = os.getpid()
+        self._views = views
+        self.is_open = self.are_ahead = True
+        _all.add(self)
+        self._reader = data.open(ctx, columns, loads, ahead=prefetch, views=views)
+
+    def take(self) -> Table | None:
+        """Returns the rows of the next load, or None at the end."""
+        try:
+            try:
+                rows = self._reader.next()
+            except BudgetExceeded:
+                if not self.are_ahead:
+                    raise
+                self.read_on_request()
+                rows = self._reader.next()
+        except ClosedError:  # nothing was wrong with what was read
+            self.require_open()
+            raise
+        except Error as failure:
+            if self._taken < len(self._loads):
+                add_label(failure, f"reading {self._data.describe(self._loads[self._taken].spans)}", ADVICE)
+            raise
+        self._taken += 1
+        return rows
+
+    def place(self) -> str:
+        """Returns where the rows are that were taken last, for messages."""
+        if self._taken > len(self._loads):
+            return "the last rows"
+        return self._data.describe(self._loads[self._taken - 1].spans)
+
+    def read_on_request(self) -> None:
+        """Gives back what was read ahead, and reads the rows of each load when they are taken from now on."""
+        self._reader.close()
+        self.wait()
+        self.are_ahead = False
+        left = self._loads[self._taken :]
+        self._reader = self._data.open(self._ctx, self._columns, left, ahead=0, views=self._views)
+
+    def require_open(self) -> None:
+        """Raises ClosedError after `stop`, and in a child of fork."""
+        if self._process != os.getpid():
+            raise ClosedError(
+                f"the loader belongs to process {self._process}, the parent of this forked process: "
+                "open its source again"
+            )
+        if not self.is_open:
+            raise ClosedError("the loader is closed")
+
+    def stop(self) -> None:
+        """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
+        self.is_open = False
+        self._reader.close()
+
+    def wait(self) -> None:
+        """Waits until the thread has ended."""
+        if isinstance(self._reader, ReadAhead):
+            self._reader.wait()
+
+
+_all: WeakSet[Windows] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """Lets a child of fork find that the windows are those of its parent."""
+    for each in _all:
+        each.is_open = False
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@dataclass(slots=True)
+class Cutter:
+    """Cuts tables into pieces of whole batches. What is left of a table begins the next batch."""
+
+    size: int  # rows of a batch
+    left: list[Table] = field(default_factory=list)
+    rows: int = 0  # that are left
+
+    def cut(self, table: Table) -> list[Table]:
+        """Returns parts of the table whose rows are a multiple of the size of a batch.
+
+        A part is of one piece, or it is one batch that is to be joined.
+        """
+        found: list[Table] = []
+        for piece in table.batches:
+            first = 0
+            if self.rows:
+                first = min(self.size - self.rows, piece.num_rows)
+                self._keep(piece.slice(0, first))
+                if self.rows < self.size:
+                    continue
+                found += self.rest()
+            whole = (piece.num_rows - first) // self.size * self.size
+            if whole:
+                found.append(piece.slice(first, whole))
+            if first + whole < piece.num_rows:
+                self._keep(piece.slice(first + whole))
+        return found
+
+    def rest(self) -> list[Table]:
+        """Returns what is left as one batch, if anything is left."""
+        left, self.left, self.rows = self.left, [], 0
+        return [concat_tables(left)] if left else []
+
+    def _keep(self, rows: Table) -> None:
+        self.left.append(rows)
+        self.rows += rows.num_rows
+
+
+@dataclass(eq=False)
+class Batches(Iterator[Any]):
+    """Yields the batches of a rank. Nothing of a window is kept when the next one is taken.
+
+    It is not a generator: the end of one that is dropped runs as lines of Python in a destructor, where an
+    interrupt is lost. An error ends the iterator.
+    """
+
+    windows: Windows
+    features: Features
+    place: Place  # follows the batches that are taken
+    step: int  # from one batch of the rank to the next one
+    cutter: Cutter
+    end: _Ending  # stops the windows
+    groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
+    made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
+    is_last: bool = False  # whether all windows were taken
+    is_converting: bool = False  # whether an error is one of converting rows
+    ended: bool = False
+
+    def __next__(self) -> Any:
+        windows = self.windows
+        if not windows.is_open:
+            if self.ended:
+                raise StopIteration
+            windows.require_open()
+        try:
+            while (batch := next(self.made, None)) is None:
+                if not self._advance():
+                    self.place.epoch, self.place.begin, self.place.batch = self.place.epoch + 1, 0, 0
+                    raise StopIteration
+        except BaseException as failure:
+            self.ended = True
+            _call_to_the_end(windows.stop)
+            if isinstance(failure, Error) and self.is_converting:
+                add_label(failure, windows.place(), ADVICE)
+            raise
+        self.place.batch += self.step
+        return batch
+
+    def close(self) -> None:
+        """Ends the iterator."""
+        self.ended = True
+        _call_to_the_end(self.windows.stop)
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeMismatch("an iterator of a loader can't be pickled: pickle the loader, which has its place")
+
+    def _advance(self) -> bool:
+        """Converts the next rows. Returns whether there are any.
+
+        If there is no room for the result, windows are no longer read ahead.
+        """
+        self.made = iter(())
+        self.is_converting = False
+        while not self.groups:
+            if self.is_last:
+                return False
+            window = self.windows.take()
+            self.is_last = window is None
+            self.groups = self.cutter.rest() if window is None else self.cutter.cut(window)
+            del window
+        self.is_converting = True
+        rows = self.groups.pop(0)
+        try:
+            self.made = self.features.batches(rows.combine_chunks(), self.cutter.size)
+        except BudgetExceeded:
+            if not self.windows.are_ahead:
+                raise
+        else:
+            return True
+        self.windows.read_on_request()
+        self.made = self.features.batches(rows.combine_chunks(), self.cutter.size)
+        return True
+
+
+class Features:
+    """What a loader makes of its columns.
+
+    Args:
+        schema: the columns that are read.
+        coders: what makes the codes of columns.
+    """
+
+    def __init__(self, schema: Schema, options: Options, coders: Mapping[str, Coder]) -> None:
+        self._to = options.to
+        self._coders = coders
+        self._single = options.matrix is True
+        self._plans: dict[str, Tensor | Lists] = {}  # by the keys of what is yielded
+        matrices = {} if options.matrix in (None, False) else _matrices(schema, options.matrix)
+        if options.to == "table":
+            return
+        inside = set(chain.from_iterable(matrices.values()))
+        for key in matrices:
+            if key in schema and key not in inside:
+                raise InvalidError(f"a matrix and a column are both named {key!r}")
+        for each in schema.fields:
+            if each.name not in inside:
+                self._plans[each.name] = self._plan(each.name, each.type, choice_of(options, each.name))
+        for key, names in matrices.items():
+            self._plans[key] = self._plan_of_matrix(key, names, schema, choice_of(options, key))
+        for word in ("dtype", "nulls", "fill"):
+            given = getattr(options, word)
+            for key in given if isinstance(given, Mapping) else ():
+                if key not in self._plans:
+                    known = ", ".join(map(repr, self._plans))
+                    raise ColumnNameError(f"{word} names {key!r}; the loader yields {known}")
+
+    def batches(self, table: Table, rows: int) -> Iterator[Any]:
+        """Yields batches of so many rows of a table of one piece, the last one with fewer."""
+        if self._to == "table":
+            return (table.slice(first, min(rows, len(table) - first)) for first in range(0, len(table), rows))
+        parts = list(map(self._converted, self._plans.values(), repeat(table), repeat(rows)))
+        if self._single:
+            return iter(parts[0])
+        # No frame of Python for each batch.
+        return map(dict, map(zip, repeat(list(self._plans)), zip(*parts, strict=True)))
+
+    def _converted(self, plan: Tensor | Lists, table: Table, rows: int) -> Iterable[Any]:
+        """Converts the columns of a plan and cuts them into batches."""
+        try:
+            if isinstance(plan, Lists):
+                return batches_of_lists(plan, self._to, _tensor, table.column(plan.key), rows)
+            how, columns = plan.how, []
+            for name in plan.names:
+                column = table.column(name)
+                if name in self._coders:
+                    column = self._coders[name].codes(column)
+                elif column.type.value_type is not None:
+                    column = decoded(column)
+                if column.null_count and how.nulls is None and how.fill is None and not how.with_mask:
+                    ways = ways_with_nulls(plan.key, is_float=plan.is_float)
+                    refuse_nulls(column, ways, is_named=plan.is_matrix)
+                columns.append(column)
+            source = _from_columns(table.context, columns) if plan.is_matrix else columns[0]
+            if self._to == "jax":
+                return _cut_for_jax(source, how, rows)
+            made = _tensor(self._to, source, how)
+            cut = _cut_for_torch if self._to == "torch" else _cut_array
+            return (
+                zip(cut(made[0], rows), cut(made[1], rows), strict=True) if how.with_mask else cut(made, rows)
+            )
+        except Error as failure:
+            if not isinstance(failure, ClosedError):
+                add_label(failure, f"{'column' if plan.key in table else 'matrix'} '{plan.key}'")
+            raise
+
+    def _plan(self, key: str, type_: DataType, choice: Choice) -> Tensor | Lists:
+        shown = type_
+        if key in self._coders or type_.value_type is not None:
+            shown = self._shown_type(key, key, type_, choice)
+        if shown.format in (*VARIABLE, *VIEWS) and not shown.is_symbol:
+            return _plan_of_lists(key, shown, choice)
+        values = values_of(shown, is_chosen=choice.dtype is not None)
+        if values is None:
+            refuse_column(key, shown, None)
+        is_float = values.format.startswith(FLOATS)
+        if key in self._coders:
+            how = conversion_of(choice, dtype="int64", codes=True)
+        elif shown.format.startswith("t"):
+            how = conversion_of(choice, only_own_dtype=True, reinterpret=True)
+        else:
+            is_number = values.format.startswith(NUMBERS) or type_.value_type is not None
+            how = conversion_of(choice, is_float, only_own_dtype=not is_number, codes=shown.is_symbol)
+        return Tensor(key, [key], False, is_float, how)
+
+    def _plan_of_matrix(self, key: str, names: list[str], schema: Schema, choice: Choice) -> Tensor:
+        is_float, reinterpret, codes = True, False, False
+        for name in names:
+            shown = self._shown_type(name, key, schema.field(name).type, choice)
+            is_nested = shown.format.startswith("+") and shown.format != "+r"
+            if is_nested or values_of(shown, is_chosen=choice.dtype is not None) is None:
+                refuse_in_matrix(name, key, shown)
+            is_float &= shown.format in FLOATS
+            reinterpret |= shown.format.startswith("t")
+            codes |= shown.is_symbol or name in self._coders
+        how = conversion_of(choice, is_float, order="row", reinterpret=reinterpret, codes=codes)
+        return Tensor(key, names, True, is_float, how)
+
+    def _shown_type(self, name: str, key: str, type_: DataType, choice: Choice) -> DataType:
+        """Returns the type of the values that become the tensor of a key: codes, or those of a dictionary."""
+        if name in self._coders:
+            return DataType("int64")
+        values = type_.value_type
+        if values is None:
+            return type_
+        is_number = values.dtype is not None or values.format.startswith(("b", "d:"))
+        if not is_number or choice.dtype is None:
+            refuse_dictionary(name, key, is_number=is_number)
+        return values
+
+
+def choice_of(options: Options, key: str) -> Choice:
+    """Returns the choices for one key."""
+    dtype, nulls, fill, lists = options.dtype, options.nulls, options.fill, options.lists
+    is_own = isinstance(dtype, Mapping)
+    dtype = dtype.get(key) if isinstance(dtype, Mapping) else dtype
+    nulls = nulls.get(key, "error") if isinstance(nulls, Mapping) else nulls
+    lists = lists.get(key, "jagged") if isinstance(lists, Mapping) else lists
+    is_filled = fill is not None
+    if isinstance(fill, Mapping):
+        is_filled, fill = key in fill, fill.get(key)
+    if is_filled and nulls == "error":
+        nulls = "fill"
+    return Choice(dtype, is_own, nulls, 0 if is_filled and fill is None else fill, lists)
+
+
+def conversion_of(
+    choice: Choice,
+    is_float: bool = False,
+    *,
+    dtype: str | None = None,
+    only_own_dtype: bool = False,
+    reinterpret: bool = False,
+    codes: bool = False,
+    order: str | None = None,
+) -> Conversion:
+    """Returns how values become a tensor.
+
+    Args:
+        dtype: unless another one is chosen for this key alone.
+        only_own_dtype: whether a type that is chosen for all keys is not meant.
+    """
+    chosen: Any = dtype
+    if choice.is_own:
+        chosen = dtype if choice.dtype is None else choice.dtype
+    elif not only_own_dtype and dtype is None:
+        chosen = choice.dtype
+    nulls = fill = None
+    if choice.nulls == "nan" and (is_float or "float" in str(chosen)):
+        nulls = "nan"
+    elif choice.nulls == "fill":
+        fill = 0 if choice.fill is None else choice.fill
+    elif choice.nulls == "nan":  # other numbers have no NaN
+        fill = choice.fill
+    return Conversion(nulls, fill, choice.nulls == "mask", reinterpret, codes, order, chosen)
+
+
+def values_of(type_: DataType, *, is_chosen: bool, is_inside: bool = False) -> DataType | None:
+    """Returns the type of the numbers of a tensor: also those of runs, fixed-size lists and structs.
+
+    Args:
+        is_chosen: whether the type of the tensor is chosen, which types that are not numbers may need.
+        is_inside: whether these are values inside of rows.
+
+    Returns:
+        None if no tensor can have the values.
+    """
+    if type_.format.startswith("+s"):
+        first, *others = [field.type for field in type_.fields] or [DataType("null")]
+        is_plain = not first.fields and all(each == first for each in others)
+        return values_of(first, is_chosen=is_chosen, is_inside=True) if is_plain else None
+    if type_.format == "+r":
+        return values_of(type_.fields[1].type, is_chosen=is_chosen, is_inside=is_inside)
+    if type_.format.startswith("+w"):
+        return values_of(type_.fields[0].type, is_chosen=is_chosen, is_inside=True)
+    if type_.is_symbol or (type_.format.startswith("t") and not type_.format.startswith("ti")):
+        has_tensor = not is_inside  # the loader asks for the numbers of rows only
+    elif type_.format.startswith("d:"):
+        has_tensor = is_chosen
+    else:
+        has_tensor = type_.dtype is not None or type_ == "bool"
+    return type_ if has_tensor else None
+
+
+def _plan_of_lists(key: str, type_: DataType, choice: Choice) -> Lists:
+    is_float, how, with_mask = False, Conversion(), choice.nulls == "mask"
+    for each in type_.fields[:1]:
+        values = values_of(each.type, is_chosen=choice.dtype is not None, is_inside=True)
+        if values is None:
+            refuse_column(key, each.type, type_)
+        is_float = values.format.startswith(FLOATS)
+        how = conversion_of(choice, is_float, only_own_dtype=not values.format.startswith(NUMBERS))
+        if with_mask:  # which is for rows
+            how = how._replace(with_mask=False, fill=choice.fill)
+    fill = 0 if choice.fill is None else choice.fill
+    return Lists(key, is_float and not with_mask, how, with_mask, choice.lists == "padded", fill)
+
+
+def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
+    if given is True:
+        return {MATRIX: schema.names}
+    named = given if isinstance(given, Mapping) else {MATRIX: given}
+    found = {key: [names] if isinstance(names, str) else list(names) for key, names in named.items()}
+    for key, names in found.items():
+        for name in names:
+            if name not in schema:
+                raise ColumnNameError(f"matrix '{key}': {_unknown_column(name, schema.names)}")
+    return found
+
+
+def _tensor(to: str, source: Column | Table, how: Conversion) -> Any:
+    """Converts a column or a table. NumPy takes those of the host as DLPack, without `to_numpy`'s checks."""
+    dtype = None if isinstance(source, Table) else source.type.dtype
+    is_narrow = dtype is not None and _narrow_float_type(dtype) is not None  # NumPy has it from ml_dtypes
+    if to != "numpy" or source.device != "host" or is_narrow:
+        return getattr(source, f"to_{to}")(**how.keywords())
+    take, choices = _numpy().from_dlpack, Choices(*how)
+    values = take(Exported(source, choices))
+    return (values, take(Exported(source, choices.mask()))) if how.with_mask else values
+
+
+@cache
+def _numpy() -> Any:
+    return load("numpy", "saeta.loader")
+
+
+def _cut_array(made: Any, rows: int) -> Iterator[Any]:
+    """Cuts an array of NumPy or CuPy: iterating over an axis makes a view in less time than slicing does."""
+    whole = len(made) // rows
+    batches = made[: whole * rows].reshape(whole, rows, *made.shape[1:])
+    rest = made[whole * rows :]
+    return chain(batches, [rest] if len(rest) else [])
+
+
+def _cut_for_torch(made: Any, rows: int) -> Iterator[Any]:
+    """Cuts a tensor by the function of torch that makes views in the least time.
+
+    Autograd does not connect such views with the tensor, so only they may be written to, or only the tensor.
+    The program gets the views alone.
+    """
+    split = load("torch", "saeta.loader").unsafe_split_with_sizes
+    whole, rest = divmod(len(made), rows)
+    sizes = [rows] * whole + [rest] * (rest > 0)
+    groups = [sizes[first : first + TORCH_CUTS] for first in range(0, len(sizes), TORCH_CUTS)]
+    return chain.from_iterable(map(split, split(made, [sum(group) for group in groups]), groups))
+
+
+def _cut_for_jax(source: Column | Table, how: Conversion, rows: int) -> Iterable[Any]:
+    """Cuts columns, because JAX compiles a program for each slice of an array."""
+    if isinstance(source, Column) and not how.keywords():
+        parts = range(0, len(source), rows)
+        return (source.slice(first, min(rows, len(source) - first)).to_jax() for first in parts)
+    choices = Choices(*how)
+    values = from_dlpack(Exported(source, choices), source.context)
+    if not how.with_mask:
+        return _cut_for_jax(values, PLAIN, rows)
+    mask = from_dlpack(Exported(source, choices.mask()), source.context)
+    return zip(_cut_for_jax(values, PLAIN, rows), _cut_for_jax(mask, PLAIN, rows), strict=True)

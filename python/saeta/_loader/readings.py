@@ -1,0 +1,200 @@
+"""Windows that Python reads: of tables, of Parquet files, and of Arrow files that no plan takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, Protocol
+
+from saeta import _core
+from saeta._convert.tables import concat_tables
+from saeta._core import Context, Table
+from saeta._files.scan import ReadAhead, ReadOnRequest
+from saeta._loader.records import Batch, Load, Span
+from saeta.errors import ClosedError
+
+
+class Reader(Protocol):
+    """Gives the rows of loads, one load after the other."""
+
+    def next(self) -> Table | None:
+        """Returns the rows of the next load, None at the end. One that had no room is read again."""
+
+    def close(self) -> None:
+        """Ends reading, also that of another thread."""
+
+
+class Reading(Protocol):
+    """Reads spans. `close` ends a read of another thread."""
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        """Returns the rows of spans, in their order."""
+
+    def close(self) -> None:
+        """Ends reading."""
+
+
+class Files(Protocol):
+    """Files whose batches are read by number."""
+
+    batches: list[Batch]
+
+    def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
+        """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
+
+    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
+        """Reads the batches [first, last) of a file."""
+
+
+def reader_of(reading: Reading, loads: Sequence[Load], ahead: int) -> ReadAhead | ReadOnRequest:
+    """Reads loads by a thread, `ahead` of the program. With 0 each one is read when it is taken."""
+    source = _Source(reading, loads)
+    if ahead == 0:
+        return ReadOnRequest(source, source.next, "loader")
+    return ReadAhead(source, source.next, ahead, "loader")
+
+
+class _Source:
+    """Reads and permutes the rows of loads. What failed is done again."""
+
+    def __init__(self, reading: Reading, loads: Sequence[Load]) -> None:
+        self._reading = reading
+        self._loads = loads
+        self._number = 0
+        self._cancellation = _core._Cancellation()
+        self._rows: Table | None = None  # that were read and are not permuted yet
+
+    def next(self) -> Table | None:
+        if self._number == len(self._loads):
+            return None
+        spans, taken = self._loads[self._number]
+        with self._cancellation:
+            rows = self._reading.read(spans) if self._rows is None else self._rows
+            if taken is not None:
+                self._rows = rows
+                rows = rows._take_permuted(*taken)
+        self._rows = None
+        self._number += 1
+        return rows
+
+    def close(self) -> None:
+        """Ends the reading of another thread, and what it waits for."""
+        self._cancellation.cancel()
+        self._reading.close()
+
+
+class ReadingTable:
+    """Rows that are in memory."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._pieces = table.batches
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        if sum(span.rows for span in spans) == self._table.num_rows and _in_order(spans):
+            return self._table
+        return _joined([self._pieces[span.batch].slice(span.first, span.rows) for span in spans])
+
+    def close(self) -> None:
+        pass
+
+
+class ReadingFiles:
+    """Reads by one call for each run of consecutive batches."""
+
+    def __init__(self, files: Files, ctx: Context, columns: list[str]) -> None:
+        self._files = files
+        self.ctx = ctx
+        self.columns = columns
+        self._reader: Any = None
+        self._closed = False
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        parts = []
+        for file, first, last, together in self._files.runs(spans):
+            if self._closed:
+                raise ClosedError("the loader is closed")
+            begin, batches = together[0].batch, self._files.batches
+            read = [Span(number, 0, batches[number].rows) for number in range(begin, begin + last - first)]
+            parts += _slices(self._files.read_batches(self, file, first, last), read, together)
+        return _joined(parts)
+
+    @contextmanager
+    def ended_by_close(self, reader: Any) -> Iterator[None]:
+        """Lets `close` of another thread end what the reader does."""
+        self._reader = reader
+        try:
+            if self._closed:
+                raise ClosedError("the loader is closed")
+            yield
+        finally:
+            self._reader = None
+            reader.close()
+
+    def close(self) -> None:
+        self._closed = True
+        reader = self._reader
+        if reader is not None:
+            reader.close()
+
+
+class ReadingWhole:
+    """Cuts the spans of loads out of the windows of a scan, which have all rows of compressed batches."""
+
+    def __init__(self, scan: Any, read: Sequence[Sequence[Span]], loads: Sequence[Load]) -> None:
+        self._scan = scan
+        self._windows = zip(read, loads, strict=True)
+
+    def next(self) -> Table | None:
+        table: Table | None = self._scan.next()
+        if table is None:
+            return None
+        read, load = next(self._windows)
+        return table if read == load.spans else _joined(_slices(table, read, load.spans))
+
+    def close(self) -> None:
+        self._scan.close()
+
+
+def spans_to_read(spans: Sequence[Span], batches: Sequence[Batch]) -> list[Span]:
+    """Returns what is read for spans: of a compressed batch all rows, once."""
+    found: list[Span] = []
+    for span in spans:
+        batch = batches[span.batch]
+        each = Span(span.batch, 0, batch.rows) if batch.whole else span
+        if not (batch.whole and found and found[-1] == each):
+            found.append(each)
+    return found
+
+
+def _slices(table: Table, read: Sequence[Span], spans: Sequence[Span]) -> list[Table]:
+    """Cuts spans out of a table of the spans that were read, which contain them in the same order."""
+    found: list[tuple[int, int]] = []  # [first, last) of the table
+    number = start = 0
+    for span in spans:
+        while not _contains(read[number], span):
+            start += read[number].rows
+            number += 1
+        first = start + span.first - read[number].first
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], first + span.rows)
+        else:
+            found.append((first, first + span.rows))
+    return [table.slice(first, last - first) for first, last in found]
+
+
+def _contains(read: Span, span: Span) -> bool:
+    return (
+        read.batch == span.batch
+        and read.first <= span.first
+        and span.first + span.rows <= read.first + read.rows
+    )
+
+
+def _joined(parts: list[Table]) -> Table:
+    return parts[0] if len(parts) == 1 else concat_tables(parts)
+
+
+def _in_order(spans: Sequence[Span]) -> bool:
+    return all(before.batch < span.batch for before, span in pairwise(spans))

@@ -1,0 +1,143 @@
+"""The records that the modules of the training loader pass on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is read of the data, as the arguments of a loader say."""
+
+    columns: Any = None  # names; None: all
+    schema: Any = None
+    index: bool = False
+    partitioning: Any = "hive"
+
+
+class Steps(NamedTuple):
+    """How an epoch is ordered, cut into batches and shared among ranks, as the arguments of a loader say."""
+
+    batch_size: int
+    shuffle: Any
+    window: Any
+    seed: int
+    rank: int
+    world_size: int
+    drop_last: bool
+    prefetch: int
+
+
+class Options(NamedTuple):
+    """The choices of a loader about values. All but two are one for all, or a mapping from keys."""
+
+    to: str
+    matrix: Any
+    dtype: Any
+    nulls: Any
+    fill: Any
+    lists: Any
+    codes: Any
+
+
+class Batch(NamedTuple):
+    """A batch of a source, as its metadata describe it."""
+
+    rows: int
+    nbytes: int
+    whole: bool  # can't be read in parts, because it is compressed
+
+
+class Span(NamedTuple):
+    """Consecutive rows of a batch of a source."""
+
+    batch: int
+    first: int
+    rows: int
+
+
+class Taken(NamedTuple):
+    """Rows of a window in a permuted order, as `Table._take_permuted` takes them."""
+
+    key: int
+    first: int
+    skipped: int
+    length: int
+    group: int
+    stride: int
+
+
+class Load(NamedTuple):
+    """What is read at once: spans, and with shuffle="rows" the rows of them that are taken."""
+
+    spans: list[Span]
+    taken: Taken | None
+
+
+class Rank(NamedTuple):
+    """The share of one rank in an epoch, from batch `begin` on."""
+
+    begin: int
+    number: int
+    world_size: int
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an epoch is."""
+
+    epoch: int
+    begin: int  # batch at which it began, or is to begin
+    batch: int  # batches that were taken by all ranks
+
+
+class Choice(NamedTuple):
+    """The choices of a loader for one key of what it yields."""
+
+    dtype: Any
+    is_own: bool  # whether `dtype` was chosen for this key alone
+    nulls: str  # giving a value is "fill", where no other way was chosen
+    fill: Any  # None: no value was chosen
+    lists: str
+
+
+class Conversion(NamedTuple):
+    """The keywords of a `to_...` call, as `_TensorChoices` takes them."""
+
+    nulls: str | None = None
+    fill: Any = None
+    with_mask: bool = False
+    reinterpret: bool = False
+    codes: bool = False
+    order: str | None = None
+    dtype: Any = None
+
+    def keywords(self) -> dict[str, Any]:
+        """Returns what differs from the defaults."""
+        defaults = self._field_defaults
+        return {name: value for name, value in self._asdict().items() if value is not defaults[name]}
+
+
+PLAIN = Conversion()
+
+
+class Tensor(NamedTuple):
+    """How a column of numbers becomes a tensor, or the columns of a matrix do."""
+
+    key: str
+    names: list[str]
+    is_matrix: bool
+    is_float: bool
+    how: Conversion
+
+
+class Lists(NamedTuple):
+    """How a column of strings or lists becomes values and offsets, or a padded matrix and lengths."""
+
+    key: str
+    offers_nan: bool  # for nulls inside
+    how: Conversion  # of the values inside
+    with_mask: bool  # of the rows
+    padded: bool
+    fill: Any
