@@ -60,7 +60,7 @@ def test_a_scan_passes_at_most_fifteen_functions(host, path):
     [({}, 30), ({"shuffle": "rows"}, 34), ({"shuffle": "rows", "matrix": True}, 36), ({"to": "table"}, 24)],
     ids=str,
 )
-def test_the_first_batch_of_a_loader_passes_five_files(host, path, options, most):
+def test_the_first_batch_of_a_loader_passes_at_most_five_files(host, path, options, most):
     iterators = []  # their ends are not counted
 
     def load():
@@ -73,3 +73,16 @@ def test_the_first_batch_of_a_loader_passes_five_files(host, path, options, most
     assert len(set(functions)) <= most, functions
     assert len(set(stays)) <= 5, functions
     assert len(stays) <= 12, stays
+
+
+def test_sharing_and_opening_a_table_pass_at_most_fifteen_functions_each(host):
+    tables = [sa.table({"a": [number]}, host) for number in range(2)]
+    tokens, opened = [], []
+    functions = functions_of(lambda: tokens.append(tables[len(tokens)].share()))
+    assert ("_share/tables.py", "share") in functions
+    assert len(set(functions)) <= 15, functions
+    functions = functions_of(lambda: opened.append(sa.open_shared(tokens[len(opened)])))
+    assert ("_share/tables.py", "open_shared") in functions
+    assert len(set(functions)) <= 15, functions
+    for each in (opened, tokens, tables):
+        each.clear()

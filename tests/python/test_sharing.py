@@ -290,7 +290,7 @@ def test_a_table_opened_without_validation_is_validated_once(peer: Peer, monkeyp
     trusted = sa.open_shared(received(text), validate=False)
     assert sa.open_shared(received(text)) is trusted
     with monkeypatch.context() as patched:
-        patched.delattr(tables, "unpack")
+        patched.delattr(tables._ipc, "unpack")
         assert sa.open_shared(received(text)) is trusted
 
 

@@ -105,10 +105,7 @@ class FalseBroker:
 
 @contextlib.contextmanager
 def sealed_file(content: bytes, sealed: bool = True) -> Iterator[int]:
-    file = broker.File("mutated")
-    file.write(content)
-    if sealed:
-        file.seal()
+    file = broker.write_file("mutated", content, seal=sealed)
     yield file.number
     file.close()
 

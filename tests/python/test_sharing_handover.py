@@ -191,7 +191,7 @@ class Keeper:
         handover._hand_over()
         self.broker.abandon()
 
-    File = broker.File
+    write_file = staticmethod(broker.write_file)
 
     def running(self) -> broker.Broker:
         return self.broker

@@ -21,6 +21,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from saeta import _core
@@ -41,47 +43,33 @@ _STARVATION = 10.0  # seconds without descriptors until those who ask are told
 _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
 
 
-class File:
-    """An unnamed file in memory, whose descriptor is closed with the object, and in children of fork."""
+def write_file(name: str, *contents: Any, seal: bool = False) -> _core._Descriptor:
+    """Writes an unnamed file in memory, whose descriptor is closed with the object, and in children of fork.
 
-    def __init__(self, name: str) -> None:
-        self._descriptor = _core._memory_file(name)
-
-    @property
-    def number(self) -> int:
-        return self._descriptor.number
-
-    def write(self, *contents: Any) -> None:
-        """Writes all bytes of objects with the buffer protocol, one object behind the other."""
-        left = [memoryview(each).cast("B") for each in contents]
-        while left := [each for each in left if each]:
-            written = os.writev(self.number, left)
-            for i, each in enumerate(left):
-                left[i] = each[written:]
-                written = max(0, written - len(each))
-
-    def seal(self) -> None:
-        """Nobody can change the file any more, whoever has its descriptor."""
-        fcntl.fcntl(self.number, F_ADD_SEALS, F_SEAL_SEAL | SEALS)
-
-    def close(self) -> None:
-        self._descriptor.close()
+    Args:
+        contents: objects with the buffer protocol, whose bytes are written one behind the other.
+        seal: whether nobody can change the file any more, whoever has its descriptor.
+    """
+    file = _core._memory_file(name)
+    for each in contents:
+        left = memoryview(each).cast("B")
+        while left:
+            left = left[os.write(file.number, left) :]
+    if seal:
+        fcntl.fcntl(file.number, F_ADD_SEALS, F_SEAL_SEAL | SEALS)
+    return file
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Exported:
     """Bytes that other processes may open."""
 
-    __slots__ = ("__weakref__", "broker", "file", "home", "kept", "shared", "token")
-
-    def __init__(
-        self, broker: Broker, home: _core.Context, kept: Any, shared: bytes, file: File | None = None
-    ) -> None:
-        self.broker = broker
-        self.home = home
-        self.kept = kept  # what keeps the bytes in place
-        self.shared = shared  # what those who open it are told: of device memory `_core._share_bytes`
-        self.file = file  # what they get a descriptor of
-        self.token = secrets.token_bytes(16)
+    broker: Broker
+    home: _core.Context
+    kept: Any  # what keeps the bytes in place
+    shared: bytes  # what those who open it are told: of device memory `_core._share_bytes`
+    file: _core._Descriptor | None = None  # what they get
+    token: bytes = field(default_factory=partial(secrets.token_bytes, 16))
 
 
 class _Peer:
@@ -100,7 +88,9 @@ class Broker:
     and its object.
     """
 
-    _spare: File  # a descriptor that is closed to accept a connection when the process has no other
+    _spare: (
+        _core._Descriptor
+    )  # a descriptor that is closed to accept a connection when the process has no other
     _refused_since: float | None = None
 
     def __init__(self) -> None:
@@ -114,7 +104,7 @@ class Broker:
         self._asked: deque[Callable[[], object]] = deque()
         self._opened = ExitStack()  # closes the sockets and the selector
         self._serving = threading.Lock()  # the thread has it
-        self._ready = False
+        self.ready = False  # whether the thread has opened the socket, or has failed to
         self._failed: OSError | None = None
         self._going_on = True
 
@@ -124,9 +114,9 @@ class Broker:
         Ctrl-C can come at any moment, so there is nothing here that it could leave half done: the locks
         inside of `threading.Thread` and of its conditions would stay taken.
         """
-        if not self._ready:
+        if not self.ready:
             _thread.start_new_thread(self._serve, ())
-            while not self._ready:
+            while not self.ready:
                 time.sleep(0.001)
         if self._failed is not None:
             raise self._failed
@@ -139,7 +129,7 @@ class Broker:
         self._wake_sender, self._wake_receiver = map(self._closing, socket.socketpair())
         self._wake_sender.setblocking(False)
         self._wake_receiver.setblocking(False)
-        self._spare = self._closing(File("saeta spare"))
+        self._spare = self._closing(_core._memory_file("saeta spare"))
         self._selector = self._closing(selectors.DefaultSelector())
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_receiver, selectors.EVENT_READ, self._run_requests)
@@ -224,7 +214,7 @@ class Broker:
         except OSError as failed:
             self._failed = failed
             self.abandon()
-        self._ready = True
+        self.ready = True
         try:
             while self._going_on and self._failed is None:
                 self._poll()  # a function of its own: a local variable here would keep a lease alive
@@ -293,7 +283,7 @@ class Broker:
             with connection:
                 connection.send(bytes([wire.FAILED]) + text.encode())
         with suppress(OSError):
-            self._spare = File("saeta spare")
+            self._spare = _core._memory_file("saeta spare")
 
     def _admit(self, peer: _Peer) -> None:
         if len(self._silent) >= _MOST_SILENT:
@@ -396,11 +386,12 @@ def own() -> Broker:
         if _own is None or _own.user != os.geteuid():
             _own = Broker()
         found = _own
-        try:
-            found.start()
-        except OSError:
-            _own = None
-            raise
+        if not found.ready:
+            try:
+                found.start()
+            except OSError:
+                _own = None
+                raise
     return found
 
 

@@ -56,7 +56,7 @@ def _hand_over() -> None:
 
 
 def _start_keeper(listener: Any, posted: list[tuple[broker.Exported, int]]) -> None:
-    files: list[broker.File] = []
+    files = []
     kept = []
     for entry, count in posted:
         try:
@@ -82,8 +82,7 @@ def _start_keeper(listener: Any, posted: list[tuple[broker.Exported, int]]) -> N
         "parent": None if parent is None else parent.pid,
         "seconds": _WITHOUT_PARENT if parent is None else _LONGEST,
     }
-    message = broker.File("saeta message")
-    message.write(json.dumps(told).encode())
+    message = broker.write_file("saeta message", json.dumps(told).encode())
     os.lseek(message.number, 0, os.SEEK_SET)
     program = Path(__file__).with_name("keeper.py")
     started = subprocess.Popen(

@@ -12,7 +12,7 @@ from saeta._core import Column, Table
 from saeta.errors import TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
 
-_ALIGNMENT = 8  # of a body, in bytes
+ALIGNMENT = 8  # of a body, in bytes
 
 
 class Packed:
@@ -127,7 +127,7 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
         taken: Column = body.to(where) if here else from_arrow(body, where, copy=copy)
         return taken
     if offers_bytes(body):
-        return _ipc.body_over(context_of("host" if ctx is None else ctx), body, _ALIGNMENT, copy)
+        return _ipc.body_over(context_of("host" if ctx is None else ctx), body, ALIGNMENT, copy)
     if hasattr(body, "__dlpack__"):
         return from_dlpack(body, ctx, copy=copy)
     if hasattr(body, "__cuda_array_interface__"):

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias, overload
 
-from saeta import _core
+from saeta import _core, _ipc
 from saeta._core import Column, Context, Table
 from saeta._share import broker, leases, pools, wire
-from saeta._share.packed import Packed, body_of, host_bytes, pack, unpack
+from saeta._share.packed import ALIGNMENT, body_of, host_bytes
 from saeta._share.weak import WeakValues
 from saeta.errors import (
     AccessError,
@@ -37,6 +37,9 @@ from saeta.exchange import ContextLike, context_of, from_arrow
 
 _TAG = "share"
 _SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
+
+
+_Packed: TypeAlias = tuple[bytes, Column]  # metadata and body
 
 
 class _Place(NamedTuple):
@@ -133,10 +136,10 @@ class _HostMemory:
         self._promised = where.memory.reserve(self.nbytes)
         self.file = _sealed_file("saeta table", host_bytes(body), metadata)
 
-    def open(self) -> Packed:
+    def open(self) -> _Packed:
         return _packed_in_file(self.file.number, self.reply, self)
 
-    def in_file(self) -> tuple[broker.File, bytes]:
+    def in_file(self) -> tuple[_core._Descriptor, bytes]:
         return self.file, self.reply
 
 
@@ -149,28 +152,26 @@ class _DeviceMemory:
         self.reply = _SIZES.pack(len(body), len(metadata))
         self.reply += _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
         self.file = None
-        self._packed = Packed(metadata, body)
+        self._packed = metadata, body
         if len(self.reply) + len(metadata) < wire.LARGEST:
             self.reply += metadata
         else:
             self.file = _sealed_file("saeta metadata", metadata)
 
-    def open(self) -> Packed:
+    def open(self) -> _Packed:
         return self._packed
 
-    def in_file(self) -> tuple[broker.File, bytes]:
+    def in_file(self) -> tuple[_core._Descriptor, bytes]:
         """Copies it into a file as that of a table on the host, which outlives this process."""
         metadata, body = self._packed
         content = host_bytes(body.to("host"))
         return _sealed_file("saeta table", content, metadata), _SIZES.pack(len(body), len(metadata))
 
 
-def _sealed_file(name: str, *contents: Any) -> broker.File:
+def _sealed_file(name: str, *contents: Any) -> _core._Descriptor:
     """Returns an unnamed file that nobody can change."""
     try:
-        file = broker.File(name)
-        file.write(*contents)
-        file.seal()
+        return broker.write_file(name, *contents, seal=True)
     except OSError as failed:
         size = sum(memoryview(each).nbytes for each in contents)
         raise FileError(
@@ -178,7 +179,6 @@ def _sealed_file(name: str, *contents: Any) -> broker.File:
             f"(errno {failed.errno})",
             errno=failed.errno,
         ) from failed
-    return file
 
 
 # Returns the token of a table, None if it is not shared any more.
@@ -191,7 +191,7 @@ class _Known(weakref.ref[Table]):
     __slots__ = ("find", "unchecked")
 
     find: _Finder
-    unchecked: Packed | None  # its packed form, if it was opened without a check of the values
+    unchecked: _Packed | None  # its packed form, if it was opened without a check of the values
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -231,7 +231,7 @@ def _saying(what: str) -> Iterator[None]:
 def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
     """Shares a table by the broker of this process. Memory of another one, opened on a GPU, is copied."""
     own_memory = from_arrow(table, table.context, copy=True) if opened and table.device != "host" else table
-    metadata, body = pack(own_memory)
+    metadata, body = _ipc.pack(own_memory)
     kind = _HostMemory if table.device == "host" else _DeviceMemory
     memory = kind(body.context, body, metadata)
     own = broker.own()
@@ -255,7 +255,7 @@ def _token_of(entry: broker.Exported | None) -> SharedTable | None:
     )
 
 
-def _remember(table: Table, find: _Finder, unchecked: Packed | None = None) -> None:
+def _remember(table: Table, find: _Finder, unchecked: _Packed | None = None) -> None:
     made = _find(table)
     if made is None:
         made = _Known(table, _known.discard)
@@ -324,11 +324,12 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         table = _opened.get(token._place.token)
         if table is None:
             table = _open(token, ctx, validate)
-        elif token._place.posted:
-            with suppress(wire.GoneError):  # it is open all the same
-                _ask(token)  # which says that the token has arrived
-        if validate:
-            _check(table)
+        else:
+            if token._place.posted:
+                with suppress(wire.GoneError):  # it is open all the same
+                    _ask(token)  # which says that the token has arrived
+            if validate:
+                _check(table)
     return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
 
 
@@ -336,7 +337,7 @@ def _check(table: Table) -> None:
     """Checks the values of a table that was opened without a check."""
     known = _find(table)
     if known is not None and known.unchecked is not None:
-        unpack(*known.unchecked)
+        _ipc.unpack(*known.unchecked, True)
         known.unchecked = None
 
 
@@ -358,14 +359,19 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         find = functools.partial(_same_or_copy, SharedTable._make(place), weakref.ref(lease))
         packed = _packed_of(token, ctx, reply, descriptors, lease)
         unchecked = None if validate else packed
-    table = unpack(*packed, validate=validate)
+    metadata, body = packed
+    table = _ipc.unpack(metadata, body, validate)
     if token._place.device and table.device == "host":  # it was copied there when the exporter ended
         table = table.to(_home_of(token, ctx))
     with _lock:
         kept = _opened.get(place.token)
-        if kept is None:  # another thread may have opened it meanwhile, with a lease of its own
+        if kept is None:
             _remember(table, find, unchecked)
-            _opened[place.token] = kept = table
+            _opened[place.token] = table
+            return table
+    # Another thread has opened it meanwhile, with a lease of its own, and perhaps without a check.
+    if unchecked is None:
+        _check(kept)
     return kept
 
 
@@ -390,7 +396,7 @@ def _packed_of(
     reply: bytes,
     descriptors: list[_core._Descriptor],
     lease: _core._Lease,
-) -> Packed:
+) -> _Packed:
     on_device = token._place.device != b""
     if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
         raise FormatError("the process that shared the table sent no table")
@@ -399,10 +405,11 @@ def _packed_of(
     return _packed_on_device(token, ctx, reply, descriptors, lease)
 
 
-def _packed_in_file(number: int, sizes: bytes, lease: object) -> Packed:
+def _packed_in_file(number: int, sizes: bytes, lease: object) -> _Packed:
     body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
     view = _map(number, body_bytes + metadata_bytes, lease)
-    return Packed(bytes(view[body_bytes:]), body_of(view[:body_bytes], "host", None))
+    body = _ipc.body_over(_core.context("host"), view[:body_bytes], ALIGNMENT, None)
+    return bytes(view[body_bytes:]), body
 
 
 def _packed_on_device(
@@ -411,7 +418,7 @@ def _packed_on_device(
     reply: bytes,
     descriptors: list[_core._Descriptor],
     lease: _core._Lease,
-) -> Packed:
+) -> _Packed:
     body_bytes, metadata_bytes = _SIZES.unpack_from(reply)
     if descriptors:
         number = descriptors[0].number
@@ -427,10 +434,10 @@ def _packed_on_device(
         shared, metadata = reply[_SIZES.size : behind], reply[behind:]
     home = _home_of(token, ctx)
     if body_bytes == 0:
-        return Packed(metadata, body_of(b"", home, None))
+        return metadata, body_of(b"", home, None)
     key = (token._place.broker, token._place.device)
     memory = pools.open_bytes(home, key, token._place.token, shared, lease, _TAG)
-    return Packed(metadata, _core._column_of(memory))
+    return metadata, _core._column_of(memory)
 
 
 def _map(number: int, size: int, kept: object = None) -> memoryview:

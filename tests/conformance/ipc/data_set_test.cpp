@@ -198,7 +198,7 @@ TEST_P(data_sets, return_windows_of_parts_of_batches_in_any_order) {
   EXPECT_FALSE(set->scan_spans(ctx(), {}, 2)->next());
 }
 
-TEST_P(data_sets, give_windows_with_their_rows_permuted) {
+TEST_P(data_sets, return_windows_with_permuted_rows) {
   std::vector<table> tables;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     tables.push_back(random_table(host_, support::file_types(), {.batch_rows = {200, 77}, .seed = seed}));
@@ -222,7 +222,7 @@ TEST_P(data_sets, give_windows_with_their_rows_permuted) {
                      "1 orders for 3 windows");
 }
 
-TEST_P(data_sets, permute_a_window_again_that_had_no_room) {
+TEST_P(data_sets, can_repeat_a_permutation_that_the_budget_refused) {
   constexpr std::int64_t rows = 50'000;
   write(random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows}}), 0);
   const auto small = watch(ctx()->with_budget("small", 1'450'000));
