@@ -47,7 +47,7 @@ TEST_P(dlpack_table, equally_spaced_columns_of_one_allocation_are_a_tensor_witho
   expect_refused(source, how, errc::exchange, "not equally spaced in one allocation in the requested order");
 }
 
-TEST_P(dlpack_table, columns_elsewhere_are_copied) {
+TEST_P(dlpack_table, columns_that_are_not_equally_spaced_are_copied) {
   const std::vector<column> even = spaced<std::int32_t>(type_id::int32, 3, 4, 4);
   const column apart = numbers(type_id::int32, counting<std::int32_t>(4, 50));
   const std::vector<std::vector<column>> elsewhere{{even[0], even[2], even[1]},
