@@ -214,7 +214,7 @@ TEST_P(host_arrays, wait_for_free_bytes_in_the_hosts_budget) {
   expect_text<std::int32_t>(second.arrays[0], 5, "005");
 }
 
-TEST_P(host_arrays, of_strings_are_split_if_that_saves_a_block_of_offsets) {
+TEST_P(host_arrays, of_strings_are_trimmed_only_if_that_saves_64_bytes_of_offsets) {
   if (ctx()->on_host()) {
     GTEST_SKIP() << "the host views columns without a copy";
   }
@@ -222,7 +222,7 @@ TEST_P(host_arrays, of_strings_are_split_if_that_saves_a_block_of_offsets) {
   const column all = send({source.rows(0, 100)}).columns[0];
   ASSERT_EQ(all.offsets().size(), 404U);
   for (const auto& [rows, reads] :
-       {std::pair(85, 0U), std::pair(84, 2U)}) { // saves 60 and 64 bytes of offsets
+       {std::pair(85, 0U), std::pair(84, 2U)}) { // 60 and 64 fewer bytes of offsets
     ctx()->copies().reset_counters();
     const host_batch part = download(ctx(), {rows, {all.slice(0, rows)}});
     EXPECT_EQ(ctx()->copies().read_counters().scalars.calls, reads) << rows;
