@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Plants bugs, one at a time, in a copy of the tree and lets the tests find them.
+"""Inserts bugs, one at a time, into a copy of the tree and checks that the tests find them.
 
     mutants.py [--count N] [NAME...]
     mutants.py --folder saeta/ipc [FOLDER or FILE...] [--sample N] [--seed TEXT] [--quick] [--out FILE]
 
-Without a folder: the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the memory
-plane. A patch that does not apply, a tree that does not build, and a bug that no random program finds within
-N schedules (1000) make this fail. The seed that finds a bug is run again: it must give the same report.
+Without a folder: applies the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the
+memory layers. Fails if a patch does not apply, if the tree does not build, or if no random program finds the
+bug within N schedules (1000). The seed that finds a bug is run again and must give the same report.
 
-With folders of saeta/ or python/: mutants that universalmutator (setup.py --tools) makes of .cpp and .py
-files, drawn by the seed. The tests of the mutant's folder run first, then all others, which --quick leaves
-out. A mutant is found, survives and is printed as a patch, or does not compile and is replaced by another.
+With folders of saeta/ or python/: tests mutants of .cpp and .py files, made by universalmutator
+(setup.py --tools) and chosen by the seed. The tests of the mutant's folder run first, then all others unless
+--quick is given. A mutant is found by a test, survives and is printed as a patch, or does not compile and is
+replaced by another one.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ SEED = re.compile(r"^seed (\d+)", re.MULTILINE)
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
 FAILED = re.compile(r"^(?:\[  FAILED  \]|FAILED|ERROR) [^\s,]+", re.MULTILINE)
 RULES = {".py": ["universal", "python"], ".cpp": ["universal", "c_like", "cpp"]}
-# Lines that declare something, or in which a test could see no change.
+# Lines without a mutant: declarations, and code whose change no test can observe.
 IGNORED = [r"^\s*(#|@|using |namespace |static_assert|(async )?def |class )|\breserve\(|memory_order"]
 LEFT_OUT = ("saeta/backend/cuda", "saeta/rmm", "saeta/rapidsmpf", "python/saeta/bench", "python/saeta/demo")
 DATA = str(ROOT.parent / "shared" / "data")
-# The system ends a mutant that allocates for ever first, and its files end at 4 GiB (blocks of 512 bytes).
+# If memory runs out, the kernel kills the mutant first. Its files end at 4 GiB (blocks of 512 bytes).
 GUARDED = 'echo 1000 >/proc/self/oom_score_adj; ulimit -c 0; ulimit -S -f 8388608; exec "$@" 2>&1'
 COPY = 'cd "$0" && git ls-files -z -co --exclude-standard | xargs -0 cp --parents -pt "$1"; cd "$1/saeta"'
 
 
 def run(command: Sequence[str | Path], limit: float = 7200.0, text: str = "") -> tuple[int, str]:
-    """Exit code, 124 for a run that did not end within the seconds of the limit, and what it printed."""
+    """Runs a command. Returns the exit code (124 after a timeout of `limit` seconds) and the output."""
     whole = ["sh", "-c", GUARDED, "sh", "timeout", "-k", "5", str(limit), *map(str, command)]
     done = subprocess.run(whole, cwd=TREE, input=text, stdout=subprocess.PIPE, text=True, errors="replace")
     return done.returncode, done.stdout
@@ -72,13 +73,13 @@ def build(targets: Sequence[str]) -> list[str | Path]:
 
 
 def prepare(targets: Sequence[str]) -> None:
-    """Copies the tree, with the changes that are not committed, and builds it."""
+    """Copies the tree, including uncommitted changes, and builds it."""
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir(parents=True)
     must(["sh", "-c", COPY, ROOT, TREE], "copying the tree")
     (TREE / ".deps").symlink_to(ROOT / ".deps")
     for name in PLANTED.read_text().split() if PLANTED.exists() else ():
-        (TREE / name).touch()  # its object may have a bug
+        (TREE / name).touch()  # its object file may be that of a mutant
     must(["cmake", "--preset", "mutants", "-B", BUILD, f"-DSAETA_SHARED_DATA={DATA}"], "configuration")
     must(build(targets), "building the tree as it is")
     PLANTED.write_text("")
@@ -97,8 +98,9 @@ def planted(patch: str, name: str) -> Iterator[None]:
 
 
 def hunt(count: int) -> tuple[bool, str]:
-    """Whether random programs find the bug, and how: plain ones first, then those on two devices with
-    captures of others, then with a driver that fails."""
+    """Returns whether random programs find the bug, and how: first plain programs, then programs on two
+    devices with captures by other libraries, then programs with failing backend calls.
+    """
     for odds in ((), ODDS[:3], ODDS):
         code, text = run([SCHEDULES, "--count", str(count), *odds], 300)
         seed = SEED.search(text)
@@ -130,14 +132,14 @@ def plant_patches(names: Sequence[str], count: int) -> int:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file in which one line reads otherwise."""
+    """A source file with one changed line."""
 
     path: str
     line: int
     text: str
 
     def sources(self) -> list[str]:
-        """The file as it is and with the mutant."""
+        """Returns the original text of the file, and the text with the mutant."""
         source = (ROOT / self.path).read_text(encoding="utf-8")
         lines = source.splitlines(keepends=True)
         return [source, "".join([*lines[: self.line - 1], self.text, *lines[self.line :]])]
@@ -147,7 +149,7 @@ class Mutant:
         return "".join(difflib.unified_diff(before, after, f"a/{self.path}", f"b/{self.path}"))
 
     def changes_code(self) -> bool:
-        """Whether Python compiles the mutant, and to other code than the file: not one of a docstring."""
+        """Returns whether Python compiles the mutant to different code. Changed docstrings do not count."""
         with contextlib.suppress(SyntaxError):
             before, after = (compile(source, "", "exec", optimize=2) for source in self.sources())
             return before != after
@@ -155,7 +157,7 @@ class Mutant:
 
 
 def drawn(folders: Sequence[str], seed: str) -> list[Mutant]:
-    """All mutants, in an order that the seed decides."""
+    """Returns all mutants in a random order given by the seed."""
     from universalmutator.mutator import mutants_regexp
 
     mutants = []
@@ -165,14 +167,16 @@ def drawn(folders: Sequence[str], seed: str) -> list[Mutant]:
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             with contextlib.redirect_stdout(io.StringIO()):
                 made = mutants_regexp(lines, RULES[path.suffix], False, False, IGNORED, ignoreStringOnly=True)
-            # A line more is `break;` or `continue;`, which rarely compiles.
+            # Mutants with an additional line insert `break;` or `continue;`, which rarely compile.
             mutants += [Mutant(name, line, text) for line, text, *_ in made if text.count("\n") == 1]
     random.Random(seed).shuffle(mutants)
     return mutants
 
 
 def tests_of(path: str, quick: bool) -> list[list[str]]:
-    """First the C++ tests of its layer, or Python tests whose file has a word of the path in its name."""
+    """Returns the commands for the tests of a file: those of its C++ layer, or of Python test files with
+    similar names, then all others unless `quick`.
+    """
     parts = Path(path).with_suffix("").parts[1:]
     if path.startswith("python/"):
         files = sorted((TREE / "tests" / "python").glob("test_*.py"))
@@ -192,7 +196,7 @@ def tests_of(path: str, quick: bool) -> list[list[str]]:
 
 
 def judge(mutant: Mutant, commands: Sequence[list[str]], limit: float) -> tuple[str, str]:
-    """What became of the mutant, and how. A test that fails now and then finds nothing."""
+    """Returns the verdict about a mutant, and the reason. A flaky failure does not count as finding it."""
     if mutant.path.endswith(".py") and not mutant.changes_code():
         return NOT_COMPILED, "or to the same code"
     with planted(mutant.patch(), mutant.path):
