@@ -1,7 +1,7 @@
 // A stream for each thread of a measurement, as Saeta's `stream` and as the driver's handle.
 //
 // Owner     This object. The streams live until the program ends, because some peers remember streams by
-//           their handles. Saeta therefore knows them as its own, like the streams that a context leases.
+//           their handles. Saeta tracks them like the streams that a context leases.
 #pragma once
 
 #include "saeta/order/timeline.hpp"

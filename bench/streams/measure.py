@@ -97,7 +97,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A target time: at most so many seconds for a run."""
+    """The longest time that a run may take, in seconds."""
 
     most: float
 
@@ -117,7 +117,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Peak:
-    """A target for the peak of the budget: at most so many windows."""
+    """A target for the peak of the budget, as a number of windows."""
 
     windows: int
     window: int

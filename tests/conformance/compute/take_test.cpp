@@ -305,7 +305,7 @@ TEST_P(taken_rows, keeps_all_rows_and_none) {
   expect_rows(kept(pieces, {mask(0)}), parts, {});
 }
 
-/// More than 1024 tiles of 1024 rows, which is as many as one block sums up.
+/// More tiles (of 1024 rows) than the 1024 whose counts one thread block sums up.
 TEST_P(taken_rows, keeps_the_rows_of_a_mask_of_many_tiles) {
   constexpr std::size_t count = 1024 * 1024 + 5000;
   std::vector<std::int8_t> values(count);
