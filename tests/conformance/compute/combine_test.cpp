@@ -319,7 +319,7 @@ TEST_P(combine, pads_its_buffers_with_zeroes) {
   EXPECT_TRUE(std::all_of(content.begin() + 6, content.end(), [](std::uint8_t b) { return b == 0; }));
 }
 
-TEST_P(combine, transfers_only_the_steps_of_its_kernel) {
+TEST_P(combine, uploads_only_the_step_list_of_its_kernel) {
   const column piece = imported(random_array(data_type(type_id::int32), {10, 0, nulls::absent, true}, 1));
   const counter_values before = ctx()->copies().read_counters();
   const std::vector<column> joined = combine_chunks(std::vector<column>{piece, piece});
@@ -328,11 +328,11 @@ TEST_P(combine, transfers_only_the_steps_of_its_kernel) {
   EXPECT_EQ(now.device_to_host, before.device_to_host);
   EXPECT_EQ(now.device_to_device, before.device_to_device);
   EXPECT_EQ(now.synchronizations, before.synchronizations) << "the host waits for nothing";
-  const std::uint64_t told = ctx()->on_host() ? 0 : 1;
-  EXPECT_EQ(now.scalars.transfers - before.scalars.transfers, told);
-  EXPECT_EQ(now.scalars.calls - before.scalars.calls, told);
+  const std::uint64_t uploads = ctx()->on_host() ? 0 : 1;
+  EXPECT_EQ(now.scalars.transfers - before.scalars.transfers, uploads);
+  EXPECT_EQ(now.scalars.calls - before.scalars.calls, uploads);
   EXPECT_EQ(now.scalars.bytes - before.scalars.bytes,
-            told * 3 * sizeof(join_step)); // the steps of two pieces and the padding
+            uploads * 3 * sizeof(join_step)); // a step for each of the two pieces and one for the padding
 }
 
 TEST_P(combine, waits_for_the_writers_of_the_pieces) {

@@ -178,7 +178,7 @@ TEST_P(gather_columns, supports_validity_bits_for_several_rows) {
   }
 }
 
-TEST_P(gather_columns, rounds_to_the_nearest_number_of_a_float) {
+TEST_P(gather_columns, rounds_to_the_nearest_float) {
   const std::array<std::int64_t, 8> whole{0, -1, 2049, 2051, 65519, 65520, -70000, (1LL << 62) + 1};
   bytes content;
   for (const std::int64_t number : whole) {

@@ -29,7 +29,7 @@ using ::testing::NiceMock;
 using ::testing::Return;
 using namespace std::chrono_literals;
 
-constexpr std::size_t many_streams = 64; ///< number of timelines from which on idle ones are retired
+constexpr std::size_t many_streams = 64; ///< with more timelines, idle ones are retired
 
 /// A mock of a GPU that counts its events.
 class events_of_timelines : public ::testing::Test {

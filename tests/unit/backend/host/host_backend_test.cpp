@@ -141,7 +141,7 @@ TEST(host_backend, refuses_sizes_near_the_largest_size_t) {
   }
 }
 
-TEST(host_backend, copies_and_fills_at_once) {
+TEST(host_backend, copies_and_fills_immediately) {
   const auto host = make_host_backend();
   const stream_handle stream = host->create_stream();
   std::vector<std::uint8_t> bytes(100, 1);
