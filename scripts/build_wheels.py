@@ -41,7 +41,7 @@ BUILD_TOOLS = ("cython", "nanobind", "numpy", "packaging", "pathspec", "scikit-b
 LARGEST = 8_000_000
 OLDEST_PYTHON = (3, 11)
 STABLE_ABI = 12  # minor release of Python
-# Functions outside of the stable ABI that python/src/core/exported.hpp declares itself.
+# Functions outside of the stable ABI that python/src/core/gil.hpp declares itself.
 UNDECLARED = {"PyGILState_Check", "Py_IsFinalizing", "_PyBytes_Resize", "_Py_IsFinalizing"}
 # Libraries that must not be copied into the wheel: the process would then have two copies of them.
 OUTSIDE = ("libarrow*", "libcuda.so.*")

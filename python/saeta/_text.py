@@ -7,7 +7,7 @@ def printable(text: str) -> str:
     """Returns the text on one line, with Python's escapes for characters that are not printable.
 
     These are control characters, line ends, marks that turn the direction of writing, and surrogates.
-    saeta/base/printable.hpp does the same for C++.
+    saeta/base/text.hpp does the same for C++.
     """
     if text.isprintable():
         return text

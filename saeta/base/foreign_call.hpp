@@ -13,10 +13,16 @@
 #include <type_traits>
 #include <utility>
 
+#include <unistd.h>
+
 namespace saeta {
 
 /// Stops the calling thread until the process ends.
-[[noreturn]] void stop_this_thread() noexcept;
+[[noreturn]] inline void stop_this_thread() noexcept {
+  while (true) {
+    ::pause();
+  }
+}
 
 namespace detail {
 

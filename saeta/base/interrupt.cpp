@@ -1,10 +1,8 @@
 #include "saeta/base/interrupt.hpp"
 
-#include "saeta/base/cancellation.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 
-#include <atomic>
 #include <utility>
 
 namespace saeta {

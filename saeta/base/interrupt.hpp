@@ -9,8 +9,10 @@
 // Thread    The hook runs on the thread that waits, with no lock of the library held. It may take locks of
 //           its own (Python's GIL) and may call the library. It must not block for long, because that delays
 //           the wait.
+
 #pragma once
 
+#include <atomic>
 #include <chrono>
 
 namespace saeta {
@@ -22,10 +24,30 @@ using interrupt_hook = void (*)();
 /// interrupted.
 interrupt_hook set_interrupt_hook(interrupt_hook hook) noexcept;
 
-/// Calls the hook. @throws what the hook throws; error closed in a cancelled scope (base/cancellation.hpp).
+/// Calls the hook. @throws what the hook throws; error closed in a cancelled scope (base/interrupt.hpp).
 void check_interrupt();
 
 /// The longest time between two calls of `check_interrupt` in a wait.
 inline constexpr std::chrono::milliseconds interrupt_interval{50};
+
+// Cancellation: ends the waits of a thread when another thread closes the object that it waits for.
+//
+// What      Inside a scope, `check_interrupt` throws as soon as the flag is set. So
+//           every wait of the thread ends, and work that is not a wait checks the flag as often as it checks
+//           for an interrupt.
+// Owner     The flag must outlive the scope.
+// Thread    A scope applies to the thread that made it. Scopes nest, and the innermost one counts. Any thread
+//           may set the flag.
+// Failure   error closed, from the call that waits or works.
+class cancellation_scope {
+public:
+  explicit cancellation_scope(const std::atomic<bool>& cancelled) noexcept;
+  cancellation_scope(const cancellation_scope&) = delete;
+  cancellation_scope& operator=(const cancellation_scope&) = delete;
+  ~cancellation_scope();
+
+private:
+  const std::atomic<bool>* outer_;
+};
 
 } // namespace saeta

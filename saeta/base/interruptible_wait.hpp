@@ -1,4 +1,5 @@
 // A wait on a condition variable that ends at a deadline and can be interrupted (base/interrupt.hpp).
+
 #pragma once
 
 #include "saeta/base/interrupt.hpp"
@@ -16,7 +17,7 @@ wait_clock set_wait_clock(wait_clock clock) noexcept;
 /// Whether a wait of this thread may be interrupted.
 [[nodiscard]] bool has_interrupt_hook() noexcept;
 /// How long this thread may wait between two checks. Shorter inside a cancellation scope, because another
-/// thread may be waiting for this wait to end (base/cancellation.hpp).
+/// thread may be waiting for this wait to end (base/interrupt.hpp).
 [[nodiscard]] std::chrono::milliseconds wait_interval() noexcept;
 
 /// Waits on the condition variable `changed` until `done()` or `deadline`. Returns `done()`.
@@ -51,5 +52,22 @@ bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock:
   }
   return true;
 }
+
+/// Checks for an interrupt from time to time in work that is not a wait. The hook may wait for a lock of its
+/// own (Python's GIL), so long work calls it no more often than needed.
+class interrupt_pace {
+public:
+  /// Calls `check_interrupt` if the last call, or the start, was at least half of `interrupt_interval` ago.
+  void check_if_due() {
+    const auto now = wait_now();
+    if (now - last_ >= interrupt_interval / 2) {
+      last_ = now;
+      check_interrupt();
+    }
+  }
+
+private:
+  std::chrono::steady_clock::time_point last_ = wait_now();
+};
 
 } // namespace saeta

@@ -1,4 +1,5 @@
 // Text for messages: joining values, writing and reading byte counts, and checking UTF-8.
+
 #pragma once
 
 #include "saeta/base/error.hpp"
@@ -73,5 +74,11 @@ std::size_t utf8_length(std::string_view text) noexcept;
 
 /// True if all of `text` is UTF-8.
 bool is_utf8(std::string_view text) noexcept;
+
+/// Makes text from other sources safe for terminals and logs.
+/// Escapes ("\x1b") all characters that a terminal acts on or that a reader can't see: control characters
+/// (C0, DEL, C1), line ends, marks that change the writing direction, and bytes that are not UTF-8. Other
+/// text is returned unchanged.
+std::string printable(std::string text);
 
 } // namespace saeta

@@ -1,8 +1,7 @@
-#include "saeta/bridge/device.hpp"
-
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/memory_manager.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 
 #include <utility>

@@ -1,9 +1,7 @@
-#include "saeta/bridge/device_batch.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/bridge/null_counts.hpp"
+#include "saeta/bridge/host_message.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/memory/device_copy.hpp"

@@ -1,10 +1,8 @@
-#include "saeta/bridge/held_buffer.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
-#include "saeta/bridge/device.hpp"
+#include "saeta/bridge/memory_manager.hpp"
 #include "saeta/memory/context.hpp"
 
 namespace saeta {

@@ -4,14 +4,15 @@
 #include "saeta/base/text.hpp"
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bounded_pool.hpp"
+#include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/bridge/null_counts.hpp"
-#include "saeta/bridge/union_slack.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/inspect.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/memory/device_copy.hpp"
 
 #include <arrow/array/util.h>
 #include <arrow/buffer.h>
@@ -21,12 +22,106 @@
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
-#include <arrow/type.h>
 
+#include <cstring>
 #include <utility>
-#include <vector>
+
+namespace saeta {
+
+void count_nulls(const arrow::ArrayData& of) {
+  for (const auto& child : of.child_data) {
+    count_nulls(*child);
+  }
+  if (of.dictionary != nullptr) {
+    count_nulls(*of.dictionary);
+  }
+  const bool uncounted = of.null_count.load() == arrow::kUnknownNullCount && !of.buffers.empty() &&
+                         of.buffers.front() != nullptr && !of.buffers.front()->is_cpu();
+  const auto ctx = uncounted ? context_of(*of.buffers.front()->memory_manager()) : nullptr;
+  if (ctx == nullptr) {
+    return;
+  }
+  const buffer validity = bytes_of(ctx, of.buffers.front());
+  const auto needed = static_cast<std::uint64_t>(of.offset) + static_cast<std::uint64_t>(of.length);
+  if (of.offset < 0 || of.length < 0 || needed > validity.size() * 8) {
+    throw error(errc::format, concat("an arrow array of ", of.length, " rows from row ", of.offset,
+                                     " does not fit its validity buffer of ", validity.size(), " bytes"));
+  }
+  of.null_count =
+      kernel_results(ctx, 1, validity, [&](const use_token& token, std::int64_t* counted) {
+        ctx->kernels().count_nulls(token.stream().native_handle(), token.data<std::uint8_t>(validity),
+                                   of.offset, of.length, counted);
+      }).front();
+}
+
+} // namespace saeta
 
 namespace saeta::bridge {
+namespace {
+
+bool is_union(const arrow::ArrayData& array) {
+  const arrow::Type::type id = array.type->storage_id(); // for extension types too
+  return id == arrow::Type::SPARSE_UNION || id == arrow::Type::DENSE_UNION;
+}
+
+bool has_union(const arrow::ArrayData& array) {
+  if (is_union(array)) {
+    return true;
+  }
+  for (const auto& child : array.child_data) {
+    if (has_union(*child)) {
+      return true;
+    }
+  }
+  return array.dictionary != nullptr && has_union(*array.dictionary);
+}
+
+/// Adds as many zeros as there are bytes. An offset is never larger.
+std::shared_ptr<arrow::Buffer> with_slack(const std::shared_ptr<arrow::Buffer>& bytes) {
+  if (bytes == nullptr || bytes->size() == 0) {
+    return bytes;
+  }
+  const std::int64_t size = bytes->size();
+  std::shared_ptr<arrow::Buffer> copy = take(arrow::AllocateBuffer(2 * size), "room behind a union");
+  std::memcpy(copy->mutable_data(), bytes->data(), static_cast<std::size_t>(size));
+  std::memset(copy->mutable_data() + size, 0, static_cast<std::size_t>(size));
+  return arrow::SliceBuffer(copy, 0, size);
+}
+
+/// @param sliced  the offset may come from a parent: the offset of a struct, or the first value of a list.
+std::shared_ptr<arrow::ArrayData> with_slack(const std::shared_ptr<arrow::ArrayData>& array, bool sliced) {
+  if (!has_union(*array)) {
+    return array;
+  }
+  auto made = std::make_shared<arrow::ArrayData>(*array);
+  if (is_union(*array) && (sliced || array->offset != 0)) {
+    for (auto& buffer : made->buffers) {
+      buffer = with_slack(buffer);
+    }
+  }
+  for (auto& child : made->child_data) {
+    child = with_slack(child, true);
+  }
+  if (made->dictionary != nullptr) {
+    made->dictionary = with_slack(made->dictionary, false);
+  }
+  return made;
+}
+
+} // namespace
+
+std::shared_ptr<arrow::RecordBatch> with_union_slack(const std::shared_ptr<arrow::RecordBatch>& source) {
+  std::vector<std::shared_ptr<arrow::ArrayData>> columns;
+  columns.reserve(static_cast<std::size_t>(source->num_columns()));
+  bool changed = false;
+  for (const auto& column : source->column_data()) {
+    columns.push_back(with_slack(column, false));
+    changed = changed || columns.back() != column;
+  }
+  return changed ? arrow::RecordBatch::Make(source->schema(), source->num_rows(), std::move(columns))
+                 : source;
+}
+
 namespace {
 
 constexpr const char* label = "record batch message";

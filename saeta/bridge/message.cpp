@@ -5,7 +5,6 @@
 #include "saeta/bridge/arrow_status.hpp"
 #include "saeta/bridge/bridge.hpp"
 #include "saeta/bridge/copies.hpp"
-#include "saeta/bridge/device_batch.hpp"
 #include "saeta/bridge/host_message.hpp"
 #include "saeta/bridge/table_import.hpp"
 #include "saeta/ipc/common.hpp"

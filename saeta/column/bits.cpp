@@ -1,7 +1,7 @@
 #include "saeta/column/bits.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/column/same_values.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/memory/use_token.hpp"
 
 namespace saeta {

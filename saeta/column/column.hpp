@@ -77,7 +77,7 @@ public:
   [[nodiscard]] column child(std::size_t index) const;
 
   /// Number of nulls in the validity, as Arrow counts them: not those in a dictionary, in runs or in
-  /// children of a union (compute/logical_nulls.hpp). An unknown count is computed on the device and cached
+  /// children of a union (compute/nulls.hpp). An unknown count is computed on the device and cached
   /// (one tracked scalar read).
   [[nodiscard]] std::int64_t null_count() const;
   /// The null count, or `unknown_nulls` if it would have to be computed.

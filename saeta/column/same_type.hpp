@@ -8,7 +8,7 @@
 //           have one type. It is the one that all have by `same_type`, with two exceptions, at every depth: a
 //           field allows nulls if one of them does, and type null goes with any type, because its rows are
 //           nulls of that type. Names of children and metadata are those of the first.
-//           compute/conform.hpp converts.
+//           compute/cast.hpp converts.
 // Thread    Pure functions.
 #pragma once
 

@@ -1,8 +1,7 @@
-#include "saeta/compute/dictionary_union.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/compute/join_node.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 #include <algorithm>
 #include <cstring>

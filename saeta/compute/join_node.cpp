@@ -3,7 +3,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 

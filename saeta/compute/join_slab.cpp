@@ -4,7 +4,7 @@
 #include "saeta/compute/alignment.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/staging/kernel_step.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <algorithm>

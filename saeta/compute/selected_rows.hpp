@@ -8,6 +8,7 @@
 // Failure   type_mismatch (no integers, no booleans), invalid_argument (another device; a mask of another
 //           length), out_of_range naming the first index that is not a row of the source, budget_exceeded,
 //           out_of_memory. Nothing stays allocated.
+
 #pragma once
 
 #include "saeta/column/column.hpp"
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace saeta {
 
@@ -66,5 +68,24 @@ selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
 /// @param piece_rows  of `source`, without that of the fill
 selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                              std::span<const column> source);
+
+// The values behind columns whose rows refer to them: dictionaries, run-end encoded columns and unions.
+//
+// What      `value_columns` has the values, and `value_rows` says which of them each row has. What is taken
+//           by these rows has one entry for each row of the column.
+//           A row that refers to something outside of the values is a null row.
+// Order     The host does not wait.
+
+/// The values that the rows of a column refer to: those of its dictionary, of its runs, or each child of a
+/// union. Empty for other types.
+std::vector<column> value_columns(const column& source);
+
+/// The rows of `value_columns`, as pieces, that the rows of the column have. Null codes are null rows.
+selected_rows value_rows(const column& source);
+
+/// The same rows of a column of numbers without dictionaries and runs, in memory of their own. A column that
+/// has neither is returned as it is.
+/// @throws error type_mismatch for values whose width is not fixed.
+column plain_numbers(const column& source);
 
 } // namespace saeta

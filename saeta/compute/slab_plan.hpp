@@ -1,23 +1,52 @@
 // Plans joined columns: the places of the result's buffers in one slab, and the steps that bring rows there.
 //
 // What      Pieces of a file lie in a source that is read. Pieces of columns lie in device memory. A piece
-//           says where its buffers begin (piece_rows.hpp). Places and steps are the same for both. The caller
+//           says where its buffers begin (`piece_rows`). Places and steps are the same for both. The caller
 //           adds what differs.
 // Order     Places, then `end_layout`, steps, and `clear_padding`.
 // Thread    One.
 // Failure   error overflow for sizes that exceed the range of their type.
+
 #pragma once
 
-#include "saeta/compute/piece_rows.hpp"
+#include "saeta/column/data_type.hpp"
 #include "saeta/staging/scatter.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace saeta {
+
+/// The rows that one piece contributes to a joined column, or to a child of one.
+struct piece_rows {
+  std::int64_t first = 0; ///< row in its buffers
+  std::int64_t rows = 0;
+  /// What the rows point to: bytes, rows of the child of a list, or runs.
+  std::int64_t pointed_first = 0;
+  std::int64_t pointed = 0;
+  // Counts of the group before this piece:
+  std::int64_t row_base = 0;
+  std::int64_t pointed_base = 0;
+  /// Where each buffer begins: an offset in a source that is read, or a device address.
+  std::array<std::uint64_t, 3> at{};
+};
+
+/// What the offsets or run ends of a type count.
+enum class counted_rows { nothing, own, pointed, of_children };
+
+/// The largest count they can hold. Pieces are joined while their sum stays within it.
+struct counted_limit {
+  counted_rows what = counted_rows::nothing;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// 64-bit offsets have no limit.
+counted_limit limit_of(const data_type& type) noexcept;
 
 /// A buffer of the result. Bits lie in the first part of the slab, which is zeroed.
 struct slab_place {

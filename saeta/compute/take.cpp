@@ -1,13 +1,175 @@
 #include "saeta/compute/take.hpp"
 
+#include "saeta/base/checked.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/take_level.hpp"
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 namespace saeta {
+
+void take_runner::set_pieces(take_step& step, std::span<const take_source> pieces) {
+  step.pieces = std::ssize(pieces);
+  step.from = pieces.front();
+  if (pieces.size() != 1) {
+    step.first_source = std::ssize(sources_);
+    sources_.insert(sources_.end(), pieces.begin(), pieces.end());
+  }
+}
+
+take_step take_runner::rows_of(std::span<const std::int64_t> piece_rows) {
+  take_step made;
+  if (piece_rows.size() <= 1) {
+    return made;
+  }
+  made.pieces = std::ssize(piece_rows);
+  made.first_source = std::ssize(sources_);
+  std::int64_t first = 0;
+  for (const std::int64_t rows : piece_rows) {
+    sources_.push_back({.first = first, .count = rows});
+    first += rows;
+  }
+  return made;
+}
+
+std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
+  constexpr std::size_t numbers = sizeof(taken_count) / sizeof(std::int64_t);
+  if (steps.empty()) {
+    return {};
+  }
+  const stream_ref work = ctx_->work_stream();
+  const auto tiles = static_cast<std::size_t>(number_tiles(steps));
+  const buffer sums = buffer::allocate(ctx_, tiles * sizeof(std::int64_t), work, "take");
+  const buffer results = buffer::allocate(ctx_, steps.size() * sizeof(taken_count), work, "take");
+  const device_copy<take_step> uploaded(ctx_, steps);
+  const device_copy<take_source> sources(ctx_, sources_);
+  use_token token(work, {reads(uploaded.memory()), reads(sources.memory()), writes(sums), writes(results)});
+  auto* const sum = token.mutable_data<std::int64_t>(sums);
+  auto* const found = token.mutable_data<taken_count>(results);
+  ctx_->kernels().count_taken(work.native_handle(),
+                              {steps, uploaded.data(token), sources_, sources.data(token)}, sum, found);
+  std::vector<std::int64_t> read(steps.size() * numbers);
+  ctx_->copies().read_scalars(read, reinterpret_cast<const std::int64_t*>(found), work);
+  token.finish();
+  sums_.push_back(sums);
+  std::vector<taken_count> made;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].sums = sum + steps[i].first_tile;
+    made.push_back({read[numbers * i], read[numbers * i + 1]});
+  }
+  return made;
+}
+
+void take_runner::run(std::span<take_step> steps) {
+  if (steps.empty()) {
+    return;
+  }
+  const stream_ref work = ctx_->work_stream();
+  number_tiles(steps);
+  const bool passed = steps.size() <= most_passed_steps;
+  const device_copy<take_step> uploaded(ctx_, passed ? std::span<take_step>() : steps);
+  const device_copy<take_source> sources(ctx_, sources_);
+  std::vector<use> uses{reads(uploaded.memory()), reads(sources.memory())};
+  std::ranges::transform(sums_, std::back_inserter(uses), reads);
+  use_token token(work, uses);
+  ctx_->kernels().take(work.native_handle(), {steps, uploaded.data(token), sources_, sources.data(token)});
+  token.finish();
+}
+
+namespace {
+
+constexpr std::size_t run_values = 1; ///< child of a run-end encoded column
+
+/// The rows of a child that can be chosen. Children that are not aligned with the rows of the column are
+/// whole.
+taken_piece piece_of_child(const data_type& type, const taken_piece& piece, std::size_t index) {
+  const column& child = piece.of->children()[index];
+  taken_piece made{&child, child.offset(), child.length()};
+  if (const auto known = rows_of_children(type, piece.first, piece.rows)) {
+    made.first += piece.rows == 0 ? 0 : known->first;
+    made.rows = piece.rows == 0 ? 0 : known->count;
+  }
+  return made;
+}
+
+std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces,
+                                    bool owns_bytes) {
+  std::vector<taken_node> made;
+  const auto fields = type.children();
+  for (std::size_t i = type.mapping() == row_mapping::run_ends ? run_values : 0; i < fields.size(); ++i) {
+    taken_node& child = made.emplace_back();
+    child.type = &fields[i].type;
+    for (const taken_piece& piece : pieces) {
+      child.pieces.push_back(piece_of_child(type, piece, i));
+    }
+    child.owns_bytes = owns_bytes;
+    child.children = children_of(*child.type, child.pieces, owns_bytes);
+  }
+  return made;
+}
+
+column run_ends_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
+  return column::make(ctx, {.type = node.type->children()[0].type,
+                            .length = node.children[0].length,
+                            .offset = 0,
+                            .null_count = 0,
+                            .buffers = {{}, node.run_ends}});
+}
+
+} // namespace
+
+taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows,
+                   bool owns_bytes) {
+  taken_node made;
+  made.type = &pieces.front().type();
+  for (const column& piece : pieces) {
+    made.pieces.push_back({&piece, piece.offset(), piece.length()});
+  }
+  made.length = rows->count;
+  made.rows = std::move(rows);
+  made.owns_bytes = owns_bytes;
+  made.children = children_of(*made.type, made.pieces, owns_bytes);
+  return made;
+}
+
+column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
+  const data_type& type = *node.type;
+  if (node.length == 0) {
+    return column::empty(ctx, type);
+  }
+  column::parts parts;
+  parts.type = type;
+  parts.length = node.length;
+  for (const buffer& each : node.buffers) {
+    parts.buffers.push_back(each);
+  }
+  if (type.has_validity() && !parts.buffers[0].present()) {
+    parts.null_count = 0;
+  }
+  if (type.has_variadic_buffers() && !node.owns_bytes) {
+    for (const taken_piece& piece : node.pieces) {
+      const auto bytes = piece.of->buffers().subspan(type.buffer_count());
+      parts.buffers.append(bytes.begin(), bytes.end());
+    }
+  }
+  if (type.mapping() == row_mapping::run_ends) {
+    parts.children.push_back(run_ends_of(ctx, node));
+  }
+  for (const taken_node& child : node.children) {
+    parts.children.push_back(column_of(ctx, child));
+  }
+  if (type.id() == type_id::dictionary) {
+    parts.dictionary = std::make_shared<const column>(*node.pieces[0].of->dictionary());
+  }
+  return column::make(ctx, std::move(parts));
+}
+
 namespace {
 
 /// The pieces of columns. Every column has the same number of pieces, of the same lengths.
@@ -188,6 +350,65 @@ table take(const table& source, std::span<const column> indices) {
   table made = take(source, queued.rows);
   check_rows(queued, indices);
   return made;
+}
+
+namespace {
+
+constexpr std::int64_t most_rows = std::int64_t{1} << 62;
+constexpr std::int64_t most_short_rows = std::int64_t{1} << 32;
+
+void require_numbers(std::int64_t count, const number_groups& numbers) {
+  if (count < 0 || count > most_rows) {
+    throw error(errc::out_of_range, concat("a permutation of ", count, " rows: expected 0 to 2^62"));
+  }
+  if (numbers.group < 1 || numbers.stride < numbers.group || numbers.count < 0 || numbers.skipped < 0 ||
+      numbers.skipped >= numbers.group) {
+    throw error(errc::invalid_argument, concat(numbers.count, " numbers in groups of ", numbers.group,
+                                               " at distances of ", numbers.stride, " without ",
+                                               numbers.skipped, ": groups have numbers and don't overlap"));
+  }
+  if (numbers.count == 0) {
+    return;
+  }
+  const std::int64_t entries = checked_add(numbers.count - 1, numbers.skipped, "numbers of rows");
+  const std::int64_t last =
+      checked_add(checked_mul(entries / numbers.group, numbers.stride, "numbers of rows"),
+                  checked_add(numbers.first, entries % numbers.group, "numbers of rows"), "numbers of rows");
+  if (numbers.first + numbers.skipped < 0 || last >= count) {
+    throw error(errc::out_of_range, concat("numbers from ", numbers.first + numbers.skipped, " to ", last,
+                                           ": expected numbers of ", count, " rows"));
+  }
+}
+
+} // namespace
+
+column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
+                    const number_groups& numbers) {
+  require_argument(ctx, "ctx");
+  require_numbers(count, numbers);
+  const data_type type(count <= most_short_rows ? type_id::uint32 : type_id::int64);
+  if (numbers.count == 0) {
+    return column::empty(ctx, type);
+  }
+  const stream_ref work = ctx->work_stream();
+  const std::size_t bytes = checked_mul(static_cast<std::size_t>(numbers.count),
+                                        static_cast<std::size_t>(type.byte_width()), "bytes of numbers");
+  const buffer values = buffer::allocate(ctx, bytes, work, "permute");
+  use_token token(work, {writes(values)});
+  ctx->kernels().permute_rows(work.native_handle(),
+                              {.order = make_permutation(static_cast<std::uint64_t>(count), key),
+                               .numbers = numbers,
+                               .width = type.byte_width(),
+                               .target = token.mutable_data<std::byte>(values)});
+  token.finish();
+  return column::make(ctx, {type, numbers.count, 0, 0, {{}, values}, {}});
+}
+
+table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers) {
+  const std::shared_ptr<context>& ctx = source.ctx();
+  const column rows = permute_rows(ctx, source.rows(), key, numbers);
+  // No check is waited for: every number of a permutation is a row.
+  return take(source, queue_rows(ctx, rows_of_pieces(source), std::span(&rows, 1)).rows);
 }
 
 } // namespace saeta

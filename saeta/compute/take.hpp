@@ -13,10 +13,12 @@
 //           one column with different dictionaries are joined first (compute/combine.hpp).
 // Failure   As for selected_rows; overflow if a single row is too large, or if the indices of a dictionary
 //           type cannot count the values of all dictionaries. Nothing stays allocated.
+
 #pragma once
 
 #include "saeta/column/table.hpp"
 #include "saeta/compute/selected_rows.hpp"
+#include "saeta/device/permutation.hpp"
 
 #include <span>
 #include <vector>
@@ -37,5 +39,20 @@ std::vector<column> gather(std::span<const column> source);
 /// The number of rows of each batch or piece, as `rows_of_indices` and `rows_of_mask` want it.
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(const table& source);
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(std::span<const column> source);
+
+// Rows in a pseudo-random order, and their numbers, made on their device.
+//
+// What      Entry k is the place of number `number_at(numbers, k)` in the permutation of a count and a key
+//           (device/permutation.hpp), the same on every device.
+// Order     As for `take`, but the host does not wait for numbers.
+// Failure   invalid_argument for groups that overlap or have no numbers; out_of_range naming the numbers and
+//           the count.
+
+/// @returns a column of uint32, of int64 if the count is above 2^32.
+column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
+                    const number_groups& numbers);
+
+/// The rows of the table in the order of the key, as `take` makes them of the numbers.
+table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers);
 
 } // namespace saeta

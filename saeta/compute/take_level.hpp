@@ -4,12 +4,15 @@
 // known: first the columns themselves, with the children of structs and sparse unions, which have the same
 // rows. What lists, dense unions and run-end encoded columns refer to has other rows. A level finds them, and
 // its last act is to name the nodes of the next one.
+
 #pragma once
 
 #include "saeta/base/short_list.hpp"
 #include "saeta/compute/selected_rows.hpp"
 #include "saeta/compute/slab_plan.hpp"
-#include "saeta/compute/take_runner.hpp"
+#include "saeta/device/take.hpp"
+#include "saeta/memory/buffer.hpp"
+#include "saeta/memory/context.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 
@@ -21,6 +24,30 @@
 #include <vector>
 
 namespace saeta {
+
+/// Uploads steps of `take` (device/take.hpp) and queues their kernels.
+///
+/// Order     On the context's work stream. The caller holds a use token over all memory that the steps name,
+///           but for the sums of counted steps.
+/// Failure   budget_exceeded, out_of_memory.
+class take_runner {
+public:
+  explicit take_runner(std::shared_ptr<context> ctx) : ctx_(std::move(ctx)) {}
+
+  /// Sets the pieces of a step. @param pieces  at least one
+  void set_pieces(take_step& step, std::span<const take_source> pieces);
+  /// Returns a step with only the first rows of the pieces in the whole source set. Steps that make rows
+  /// start from it.
+  [[nodiscard]] take_step rows_of(std::span<const std::int64_t> piece_rows);
+  /// Counts steps of counted kinds, sets their sums, and waits for the results.
+  [[nodiscard]] std::vector<taken_count> count(std::span<take_step> steps);
+  void run(std::span<take_step> steps);
+
+private:
+  std::shared_ptr<context> ctx_;
+  std::vector<take_source> sources_; ///< of all steps, as the steps number them
+  std::vector<buffer> sums_;
+};
 
 /// The rows of one source column from which rows are taken.
 struct taken_piece {

@@ -16,7 +16,6 @@
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
 #include "saeta/device/kernels.hpp"
-#include "saeta/device/memory_kind.hpp"
 
 #include <array>
 #include <atomic>

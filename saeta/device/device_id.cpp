@@ -2,6 +2,7 @@
 
 #include "saeta/base/text.hpp"
 
+#include <array>
 #include <charconv>
 
 namespace saeta {
@@ -47,6 +48,24 @@ device_id parse_device(std::string_view text) {
     return {device_kind::cuda, ordinal};
   }
   throw error(errc::invalid_argument, concat("device '", text, "': expected host, cuda or cuda:N"));
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 4> names{"device", "managed", "pinned", "host"};
+
+} // namespace
+
+std::string_view to_string(memory_kind kind) noexcept { return names[static_cast<std::size_t>(kind)]; }
+
+memory_kind parse_memory_kind(std::string_view text) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) {
+      return static_cast<memory_kind>(i);
+    }
+  }
+  throw error(errc::invalid_argument,
+              concat("memory kind '", text, "': expected device, managed, pinned or host"));
 }
 
 } // namespace saeta

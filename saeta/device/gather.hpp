@@ -2,6 +2,7 @@
 //
 // What      Plain values that fit into the parameters of a kernel, so nothing has to be allocated or copied.
 // Owner     Pointers are borrowed, as for every kernel (device/kernels.hpp).
+
 #pragma once
 
 #include <cstdint>
@@ -99,5 +100,37 @@ struct gather_target {
   std::int64_t rows_a_bit = 1; ///< rows that share one validity bit
   std::uint64_t fill = 0;      ///< the value that replaces a null, in the low bytes
 };
+
+/// Calls `run` with a value of the kind's type, in the kernels of the host and of a GPU. Each backend has
+/// its own half and bool types.
+template <class Half, class Truth, class Run>
+void with_number(number_kind kind, Run run) {
+  switch (kind) {
+  case number_kind::int8:
+    return run(std::int8_t{});
+  case number_kind::uint8:
+    return run(std::uint8_t{});
+  case number_kind::int16:
+    return run(std::int16_t{});
+  case number_kind::uint16:
+    return run(std::uint16_t{});
+  case number_kind::int32:
+    return run(std::int32_t{});
+  case number_kind::uint32:
+    return run(std::uint32_t{});
+  case number_kind::int64:
+    return run(std::int64_t{});
+  case number_kind::uint64:
+    return run(std::uint64_t{});
+  case number_kind::half_float:
+    return run(Half{});
+  case number_kind::float32:
+    return run(float{});
+  case number_kind::float64:
+    return run(double{});
+  case number_kind::boolean:
+    return run(Truth{});
+  }
+}
 
 } // namespace saeta

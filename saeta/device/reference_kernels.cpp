@@ -1,15 +1,169 @@
+#include "saeta/base/half.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/device/bit_run.hpp"
+#include "saeta/device/cast_values.hpp"
+#include "saeta/device/decimal_values.hpp"
+#include "saeta/device/gather.hpp"
+#include "saeta/device/handles.hpp"
 #include "saeta/device/kernels.hpp"
-#include "saeta/device/reference_cast.hpp"
-#include "saeta/device/reference_gather.hpp"
-#include "saeta/device/reference_permute.hpp"
+#include "saeta/device/permutation.hpp"
 #include "saeta/device/take.hpp"
 #include "saeta/device/with_width.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace saeta {
 namespace {
+
+using cast_values::convert;
+using equal_rows::bit;
+using equal_rows::load;
+
+struct half_number {
+  std::uint16_t bits;
+};
+
+/// Kinds that `cast_work` excludes.
+struct excluded_kind {};
+
+template <class Target, class Source>
+bool converted(Source value, bool rounds, Target& to) noexcept {
+  if constexpr (std::is_same_v<Source, half_number>) {
+    return converted(half_value(value.bits), rounds, to);
+  } else if constexpr (std::is_same_v<Target, half_number>) {
+    const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
+    to.bits = half_bits(number);
+    const double found = half_value(to.bits);
+    return rounds || found == number || std::isnan(number);
+  } else {
+    return convert(value, rounds, to);
+  }
+}
+
+/// @param convert_row  converts a row as `convert_row(row, to)`, and returns false if there is no such number
+template <class Target, class ConvertRow>
+void cast_rows(const cast_work& work, ConvertRow convert_row) noexcept {
+  *work.bad_row = -1;
+  auto* const target = static_cast<Target*>(work.target);
+  for (std::int64_t row = 0; row < work.count; ++row) {
+    target[row] = Target{};
+    const bool valid = work.validity == nullptr || bit(work.validity, work.bit_offset + row);
+    if (valid && !convert_row(row, target[row]) && *work.bad_row < 0) {
+      *work.bad_row = row;
+    }
+  }
+}
+
+void cast_numbers(stream_handle /*stream*/, const cast_work& work) {
+  with_number<half_number, excluded_kind>(work.to, [&]<class Target>(Target) {
+    if constexpr (!std::is_same_v<Target, excluded_kind>) {
+      if (work.decimal.bytes != 0) {
+        return cast_rows<Target>(work, [&](std::int64_t row, Target& to) {
+          return decimal_values::convert_row(work, row, to, converted<Target, double>);
+        });
+      }
+    }
+    with_number<half_number, excluded_kind>(work.from, [&]<class Source>(Source) {
+      if constexpr (!std::is_same_v<Source, excluded_kind> && !std::is_same_v<Target, excluded_kind>) {
+        cast_rows<Target>(work, [&](std::int64_t row, Target& to) {
+          return converted(load<Source>(work.source, row), work.rounds, to);
+        });
+      }
+    });
+  });
+}
+
+struct half {
+  std::uint16_t bits;
+};
+
+/// A byte; any value except 0 is true.
+struct truth {
+  std::uint8_t byte;
+};
+
+template <class Target, class Source>
+Target convert_number(Source value) {
+  if constexpr (std::is_same_v<Source, half> && std::is_same_v<Target, half>) {
+    return value;
+  } else if constexpr (std::is_same_v<Source, half>) {
+    return convert_number<Target>(half_value(value.bits));
+  } else if constexpr (std::is_same_v<Source, truth>) {
+    return convert_number<Target>(static_cast<std::uint8_t>(value.byte != 0));
+  } else if constexpr (std::is_same_v<Target, half>) {
+    return {half_bits(static_cast<double>(value))};
+  } else if constexpr (std::is_same_v<Target, truth>) {
+    return {static_cast<std::uint8_t>(value != 0)};
+  } else {
+    return static_cast<Target>(value);
+  }
+}
+
+bool is_set(const std::uint8_t* bits, std::int64_t position) {
+  return (bits[position / 8] >> (position % 8) & 1) != 0;
+}
+
+/// Gathers rows [first, end) of one column.
+template <class Target, class Source>
+void gather_rows(const gathered_column& column, const gather_target& shape, std::int64_t first,
+                 std::int64_t end, Target* to) {
+  const auto* const from = static_cast<const Source*>(column.values);
+  Target fill{};
+  std::copy_n(reinterpret_cast<const std::uint8_t*>(&shape.fill), sizeof fill,
+              reinterpret_cast<std::uint8_t*>(&fill));
+  for (std::int64_t row = first; row < end; ++row) {
+    const bool valid =
+        column.validity == nullptr || is_set(column.validity, column.bit_offset + row / shape.rows_a_bit);
+    to[row * shape.row_step] = !valid            ? fill
+                               : from == nullptr ? convert_number<Target>(truth{1})
+                                                 : convert_number<Target>(from[row]);
+  }
+}
+
+void gather_columns(stream_handle /*stream*/, std::span<const gathered_column> columns,
+                    const gather_target& shape, void* target) {
+  // A tile of rows of every column comes before the next tile of the first column. So the rows of a row-major
+  // matrix are still in the cache.
+  constexpr std::int64_t tile = 512;
+  for (std::int64_t first = 0; first < shape.rows; first += tile) {
+    const std::int64_t end = std::min(first + tile, shape.rows);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const gathered_column& column = columns[i];
+      if (!converts(column.kind, shape.kind)) {
+        throw error(errc::invalid_argument,
+                    concat("gather_columns: numbers of kind ", static_cast<int>(column.kind),
+                           " don't convert to kind ", static_cast<int>(shape.kind)));
+      }
+      with_number<half, truth>(shape.kind, [&]<class Target>(Target) {
+        with_number<half, truth>(column.kind, [&]<class Source>(Source) {
+          gather_rows<Target, Source>(column, shape, first, end,
+                                      static_cast<Target*>(target) +
+                                          static_cast<std::int64_t>(i) * shape.column_step);
+        });
+      });
+    }
+  }
+}
+
+template <class Row>
+void permute_into(const permute_work& work) noexcept {
+  auto* const target = static_cast<Row*>(work.target);
+  for (std::int64_t entry = 0; entry < work.numbers.count; ++entry) {
+    const auto number = static_cast<std::uint64_t>(number_at(work.numbers, entry));
+    target[entry] = static_cast<Row>(permute(work.order, number));
+  }
+}
+
+void permute_rows(stream_handle /*stream*/, const permute_work& work) {
+  if (work.width == sizeof(std::uint32_t)) {
+    permute_into<std::uint32_t>(work);
+  } else {
+    permute_into<std::uint64_t>(work);
+  }
+}
 
 /// Bit i of the result is set where byte i of `bytes` is not 0.
 std::uint64_t gather_bytes(std::uint64_t bytes) {

@@ -4,15 +4,14 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/column/same_type.hpp"
+#include "saeta/compute/cast.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/compute/conform.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace saeta::ipc {
 namespace {

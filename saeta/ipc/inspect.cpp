@@ -3,7 +3,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
-#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
@@ -13,8 +12,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <span>
-#include <vector>
 
 namespace saeta::ipc {
 namespace {

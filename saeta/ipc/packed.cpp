@@ -4,7 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/compute/compact.hpp"
 #include "saeta/compute/pack_columns.hpp"
-#include "saeta/interop/arrow/column_checker.hpp"
+#include "saeta/interop/arrow/array.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <utility>
 
 namespace saeta::ipc {

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/validation.hpp"
+#include "saeta/interop/options.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -5,7 +5,6 @@
 #include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/import.hpp"
-#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_source.hpp"

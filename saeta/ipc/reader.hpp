@@ -20,8 +20,7 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/copy_policy.hpp"
-#include "saeta/interop/validation.hpp"
+#include "saeta/interop/options.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/scan.hpp"
 

@@ -1,6 +1,6 @@
 #include "saeta/memory/context_core.hpp"
 
-#include "saeta/base/machine.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"

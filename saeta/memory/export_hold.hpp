@@ -8,7 +8,7 @@
 // Thread    A hold may end on any thread, with no lock held, even after the context object's last user.
 #pragma once
 
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <optional>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "saeta/base/required.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <atomic>
 #include <cstddef>

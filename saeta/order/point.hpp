@@ -107,7 +107,13 @@ private:
   [[nodiscard]] point* data() noexcept { return many_ ? many_.get() : few_.data(); }
   [[nodiscard]] const point* data() const noexcept { return many_ ? many_.get() : few_.data(); }
   [[nodiscard]] std::span<point> mutable_points() noexcept { return {data(), size_}; }
-  void grow();
+  void grow() {
+    const std::size_t larger = 4 * capacity();
+    auto moved = std::make_unique<point[]>(larger);
+    std::copy_n(data(), size_, moved.get());
+    many_ = std::move(moved);
+    many_capacity_ = larger;
+  }
   void take(point_set& other) noexcept {
     few_ = other.few_;
     many_ = std::move(other.many_);

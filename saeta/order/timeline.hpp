@@ -20,7 +20,7 @@
 // Failure   error device from the driver; `mark` and `wait` change nothing then.
 #pragma once
 
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 #include "saeta/order/point.hpp"
 
 #include <atomic>

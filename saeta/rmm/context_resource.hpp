@@ -12,7 +12,7 @@
 //           the last use of the memory. Without a stream: `allocate_sync` waits until any stream may use the
 //           memory. `deallocate_sync` does not wait, and any reuse comes after all work of the context. On a
 //           stream that captures a graph, memory comes from the graph pool of the thread
-//           (memory/loans/graph_pool_scope.hpp).
+//           (memory/loans/graph_pool.hpp).
 // Thread    Any.
 // Failure   rmm::out_of_memory if the budget refuses (its numbers are in the text) or the device has no
 //           memory; rmm::bad_alloc for anything else. Deallocation reports failures and never throws.

@@ -1,15 +1,13 @@
 #include "saeta/runtime/environment.hpp"
 
-#include "saeta/base/machine.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <sstream>
-#include <string>
 
 namespace saeta {
 namespace {

@@ -18,7 +18,7 @@
 //           because that frees nothing of the budget.
 // Owner     A handle owns its body, wherever it is. Files have no name, so nothing is left of them when the
 //           process ends. Many bodies share one. The metadata stays in host memory.
-// Budget    Each tier has a limit (memory/spill_options.hpp). Host memory is also charged to the budget of
+// Budget    Each tier has a limit (memory/options.hpp). Host memory is also charged to the budget of
 //           the host, and listed there as "spill". A body that comes back is charged to the context that it
 //           is used with.
 // Thread    Any. No lock is held while bytes move. A use that finds its table on the way waits for it.

@@ -5,7 +5,7 @@
 // Demotion  A thread moves spilled bodies on from full tiers to slower ones. They stay `spilled` meanwhile
 //           and can be used or closed: the thread copies the body, and puts the copy in its place only if
 //           the handle still has the body. Both tiers are charged until then.
-// Owner     The contexts of the device (memory/service_registry.hpp). Entries keep their context, and so the
+// Owner     The contexts of the device (memory/context_parts.hpp). Entries keep their context, and so the
 //           store; the store refers to entries without keeping them.
 // Thread    Any. One lock for the states of all handles.
 #pragma once

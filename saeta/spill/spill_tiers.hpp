@@ -9,7 +9,6 @@
 
 #include "saeta/memory/context.hpp"
 #include "saeta/spill/background_thread.hpp"
-#include "saeta/spill/spill_file.hpp"
 #include "saeta/spill/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 

@@ -1,8 +1,7 @@
 #include "saeta/staging/host_pool.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/base/huge_pages.hpp"
-#include "saeta/base/required.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 

@@ -1,8 +1,8 @@
 #include "saeta/staging/staging_ring.hpp"
 
 #include "saeta/base/checked.hpp"
-#include "saeta/base/huge_pages.hpp"
 #include "saeta/base/os_error.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -31,7 +31,7 @@ namespace {
 
 /// Enough threads for sources that the system reads (pread). Memory alone is read as fast by eight.
 constexpr std::size_t most_default_threads = 16;
-// The chunks of a ring (staging_options.hpp). While some are filled, others are in flight.
+// The chunks of a ring (options.hpp). While some are filled, others are in flight.
 constexpr std::size_t shared_chunk_count = 12;
 constexpr std::size_t lane_chunk_count = 3; ///< of each thread
 /// Maximum bytes of a chunk that a thread fills alone. Larger ones would add up, because each thread has its

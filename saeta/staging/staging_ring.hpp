@@ -12,7 +12,7 @@
 //           consumed and the slab is freed. The host first waits for the copies in flight.
 #pragma once
 
-#include "saeta/base/interruptible_shared_lock.hpp"
+#include "saeta/base/interruptible_lock.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/staging/scatter.hpp"

@@ -1,6 +1,5 @@
 #include "saeta/staging/worker_team.hpp"
 
-#include "saeta/base/interrupt_pace.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include "saeta/symbols/symbol_table.hpp"
 #include "saeta/transfer/host_array.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
-#include "saeta/column/same_values.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"

@@ -7,9 +7,8 @@
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/host_pool.hpp"
 #include "saeta/staging/staging_ring.hpp"
+#include "saeta/transfer/column_window.hpp"
 #include "saeta/transfer/download.hpp"
-#include "saeta/transfer/host_window.hpp"
-#include "saeta/transfer/pointed_rows.hpp"
 
 #include <algorithm>
 #include <cstring>

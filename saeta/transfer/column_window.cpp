@@ -1,12 +1,76 @@
 #include "saeta/transfer/column_window.hpp"
 
+#include "saeta/memory/device_copy.hpp"
+#include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
-#include "saeta/transfer/byte_view.hpp"
-#include "saeta/transfer/pointed_rows.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace saeta {
+
+bool byte_view::names_bytes(std::span<const std::size_t> sizes) const noexcept {
+  if (length <= inlined || offset < 0 || buffer < 0 || static_cast<std::size_t>(buffer) >= sizes.size()) {
+    return false;
+  }
+  return static_cast<std::size_t>(offset) + static_cast<std::size_t>(length) <=
+         sizes[static_cast<std::size_t>(buffer)];
+}
+
+std::vector<byte_window> windows_of_views(std::span<const byte_view> views,
+                                          std::span<const std::size_t> sizes) {
+  std::vector<byte_window> windows(sizes.size());
+  for (const byte_view& view : views) {
+    if (view.names_bytes(sizes)) {
+      byte_window& window = windows[static_cast<std::size_t>(view.buffer)];
+      const auto first = static_cast<std::size_t>(view.offset);
+      const std::size_t end = first + static_cast<std::size_t>(view.length);
+      const std::size_t known_end = window.offset + window.bytes;
+      window.offset = window.bytes == 0 ? first : std::min(window.offset, first);
+      window.bytes = std::max(known_end, end) - window.offset;
+    }
+  }
+  return windows;
+}
+
+void move_into(std::span<byte_view> views, std::span<const byte_window> windows,
+               std::span<const std::size_t> sizes) {
+  for (byte_view& view : views) {
+    if (view.names_bytes(sizes)) {
+      view.offset -= static_cast<std::int32_t>(windows[static_cast<std::size_t>(view.buffer)].offset);
+    }
+  }
+}
+
+std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
+                                          std::span<const rows_with_offsets> requested) {
+  if (requested.empty()) {
+    return {};
+  }
+  std::vector<use> uses;
+  for (const rows_with_offsets& each : requested) {
+    uses.push_back(reads(each.of->offsets()));
+  }
+  const use_token token(ctx->work_stream(), uses);
+  std::vector<value_request> requests;
+  for (const rows_with_offsets& each : requested) {
+    const std::size_t width = each.of->type().offset_width();
+    const auto* const offsets = token.data<std::byte>(each.of->offsets());
+    for (const std::int64_t row : {each.first, each.first + each.rows}) {
+      value_request request;
+      request.at = offsets + static_cast<std::size_t>(row) * width;
+      request.width = static_cast<std::int32_t>(width);
+      requests.push_back(request);
+    }
+  }
+  const std::vector<std::int64_t> values = read_values(ctx, requests);
+  std::vector<child_rows> pointed;
+  for (std::size_t i = 0; i < requested.size(); ++i) {
+    pointed.push_back({values[2 * i], values[2 * i + 1] - values[2 * i]});
+  }
+  return pointed;
+}
+
 namespace {
 
 /// What the offsets of a column that is not cut point to: all bytes, or all rows of the child.

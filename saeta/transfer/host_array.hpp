@@ -4,13 +4,16 @@
 //           transfer/download.hpp).
 // Owner     `keepalive` keeps the ranges alive. Adopted columns share it.
 // Failure   The maker of the array validates it (interop/, ipc/): offsets lie inside their bytes.
+
 #pragma once
 
 #include "saeta/base/short_list.hpp"
+#include "saeta/column/column.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/staging/transfer_plan.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -70,5 +73,59 @@ private:
   /// Separate, because one column of a dictionary may be symbols and another not.
   std::map<key, entry> known_symbols_;
 };
+
+// Windows: the byte ranges of a column's buffers that its rows refer to.
+//
+// A window starts exactly at its first row, and a moved array has offset 0. Offsets are valid Arrow, but some
+// consumers drop the offset of a nested array: pyarrow for a map's entries, DuckDB for a struct in a list,
+// nanoarrow for a sparse union. Bitmaps that begin inside a byte are shifted at their target. Only run-end
+// encoded columns keep their offset.
+struct row_window {
+  std::int64_t first = 0;  ///< row that the window starts with
+  std::int64_t rows = 0;   ///< rows in the window
+  std::int64_t offset = 0; ///< rows to skip at its start: 0 except for run-end encoded columns
+};
+
+/// Window for the rows of a column of `type`. A run-end encoded column has no buffers and its run ends count
+/// from row 0, so it keeps its offset. Without rows the window is empty.
+row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length);
+
+/// What the offsets or run ends of a window lead to: rows of a child, or bytes. Nothing for other types.
+/// @param of  its offsets and run ends are in host memory; the first and last are known to be in order and in
+///            range
+child_rows rows_pointed_to(const host_array& of, const row_window& rows);
+
+/// Window of buffer `index`, not for bytes that offsets and views point to.
+byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows);
+/// The same for every buffer. Views may use any of the bytes behind them.
+/// @param pointed  the bytes that the offsets of the rows lead to
+/// @param whole    bytes in the buffer
+byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows,
+                     const child_rows& pointed, std::size_t whole);
+
+/// Bits before the first row in the first byte of buffer `index`. 0 if it is not a bitmap.
+int bit_shift(const data_type& type, std::size_t index, const row_window& rows);
+
+/// Moves the bits of `count` bytes down by 1 to 7, so that they begin at a whole byte.
+/// @param another_follows  the byte after them may be read
+void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int shift) noexcept;
+
+/// Copies `rows` bits of host memory into new bytes in the same way. The bits after the last row are 0.
+[[nodiscard]] std::vector<std::uint64_t> shifted_bits(std::span<const std::byte> bits, int shift,
+                                                      std::int64_t rows);
+
+/// The null count of `count` rows of an array with `rows` rows and `nulls` nulls, or `column::unknown_nulls`
+/// if these numbers do not determine it.
+std::int64_t nulls_of_part(std::int64_t nulls, std::int64_t rows, std::int64_t count) noexcept;
+
+/// Reads an offset, run end or index from host memory: 1, 2, 4 or 8 bytes wide.
+std::int64_t read_offset(const std::byte* offsets, std::size_t width, std::int64_t index) noexcept;
+
+/// A bit of a bitmap in host memory.
+bool bit_at(std::span<const std::byte> bits, std::int64_t position) noexcept;
+
+/// The bytes of a value in host memory: of a fixed width, or those that its offsets or its view lead to,
+/// which are known to be in range. @param row  counted from the beginning of the buffers
+std::span<const std::byte> bytes_of_value(const host_array& of, std::int64_t row);
 
 } // namespace saeta

@@ -2,7 +2,7 @@
 
 #include "fuzz/harness.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/interop/arrow/column_checker.hpp"
+#include "saeta/interop/arrow/array.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/memory/context.hpp"
 #include "support/tables.hpp"

@@ -118,7 +118,7 @@ def test_stable_abi_modules_may_not_use_other_functions() -> None:
 
 
 def test_the_allowed_functions_are_declared_in_one_header() -> None:
-    header = (ROOT / "python/src/core/exported.hpp").read_text(encoding="utf-8")
+    header = (ROOT / "python/src/core/gil.hpp").read_text(encoding="utf-8")
     block = header[header.index('extern "C" {') : header.index("#endif")]
     assert set(re.findall(r"(_?Py\w+)\(", block)) == build_wheels.UNDECLARED
 

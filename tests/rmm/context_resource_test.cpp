@@ -4,7 +4,7 @@
 #include "conformance/harness/graph_capture.hpp"
 #include "rmm/stand_in.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 #include "saeta/rmm/context_resource.hpp"
 #include "saeta/rmm/rmm_resource.hpp"
 #include "unit/base/raises.hpp"

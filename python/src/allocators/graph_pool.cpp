@@ -2,9 +2,10 @@
 // saeta.allocators.graph_pool returns.
 //
 // Thread    Every call enters the core without the GIL, as in lent_memory.cpp.
+#include "saeta/memory/loans/graph_pool.hpp"
+
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
 
 #include <nanobind/stl/string.h>
 

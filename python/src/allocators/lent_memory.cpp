@@ -6,7 +6,6 @@
 #include "saeta/memory/loans/lent_memory.hpp"
 
 #include "python/src/allocators/torch_allocator.hpp"
-#include "python/src/allocators/torch_pools.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/context.hpp"

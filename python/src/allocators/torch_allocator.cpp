@@ -1,16 +1,13 @@
 #include "python/src/allocators/torch_allocator.hpp"
 
-#include "python/src/allocators/torch_pools.hpp"
 #include "python/src/core/gil.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
 #include "saeta/memory/loans/lent_memory.hpp"
 #include "saeta/order/captures.hpp"
 
 #include <array>
 #include <mutex>
-#include <utility>
 
 namespace saeta::py {
 namespace {

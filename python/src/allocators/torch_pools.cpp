@@ -1,5 +1,3 @@
-#include "python/src/allocators/torch_pools.hpp"
-
 #include "python/src/allocators/torch_allocator.hpp"
 #include "python/src/core/gil.hpp"
 #include "saeta/base/process.hpp"

@@ -1,6 +1,5 @@
 // Imports through the Arrow C interfaces. saeta/exchange.py chooses the protocol for an object.
 #include "python/src/arrow/capsules.hpp"
-#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/base/text.hpp"

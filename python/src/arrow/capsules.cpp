@@ -1,6 +1,6 @@
 #include "python/src/arrow/capsules.hpp"
 
-#include "python/src/arrow/filled_capsule.hpp"
+#include "python/src/core/gil.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
 #include "saeta/compute/combine.hpp"
@@ -9,13 +9,60 @@
 #include <string_view>
 
 namespace saeta::py {
+namespace {
 
+/// The capsule name of a struct in its standard.
+template <class Struct>
+constexpr const char* name_for = nullptr;
+template <>
+constexpr const char* name_for<ArrowSchema> = "arrow_schema";
+template <>
+constexpr const char* name_for<ArrowArray> = "arrow_array";
+template <>
+constexpr const char* name_for<ArrowArrayStream> = "arrow_array_stream";
+template <>
+constexpr const char* name_for<ArrowDeviceArray> = "arrow_device_array";
+template <>
+constexpr const char* name_for<ArrowDeviceArrayStream> = "arrow_device_array_stream";
 template <>
 constexpr const char* name_for<DLManagedTensorVersioned> = "dltensor_versioned";
 template <>
 constexpr const char* name_for<DLManagedTensor> = "dltensor";
 
-namespace {
+template <class Struct>
+struct release_and_delete {
+  void operator()(Struct* owned) const {
+    auto& released = releasable(*owned);
+    if (released.release != nullptr) {
+      foreign_call([&] { released.release(&released); });
+    }
+    delete owned;
+  }
+};
+template <class Struct>
+using owned_struct = std::unique_ptr<Struct, release_and_delete<Struct>>;
+
+template <class Struct>
+void destroy_arrow(PyObject* capsule) {
+  const nb::error_scope guard; // an exception may be propagating
+  if (auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>))) {
+    const owned_struct<Struct> owned(held);
+  }
+}
+
+/// A new capsule around a struct that `fill` fills without the GIL. A capsule that was not consumed releases
+/// its struct when it is destroyed.
+template <class Struct, class Fill>
+nb::object filled_capsule(Fill&& fill) {
+  owned_struct<Struct> made(new Struct{});
+  without_gil([&] { fill(*made); });
+  nb::object capsule = nb::steal(PyCapsule_New(made.get(), name_for<Struct>, &destroy_arrow<Struct>));
+  if (!capsule.is_valid()) {
+    throw nb::python_error();
+  }
+  static_cast<void>(made.release());
+  return capsule;
+}
 
 constexpr const char* used_versioned = "used_dltensor_versioned";
 constexpr const char* used_legacy = "used_dltensor";

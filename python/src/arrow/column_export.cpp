@@ -1,7 +1,6 @@
 // Exports columns through the Arrow PyCapsule interface.
 #include "python/src/arrow/capsules.hpp"
 #include "python/src/column/column_class.hpp"
-#include "python/src/column/pieces.hpp"
 
 namespace saeta::py {
 

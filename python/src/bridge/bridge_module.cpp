@@ -1,14 +1,122 @@
-// The module `_bridge`: our memory as libarrow's objects, which pyarrow wraps. It needs the libarrow that it
-// was built with. saeta/cuda loads it.
+// Imports pyarrow's tables as our tables.
+
 #include "python/src/bridge/bridge_objects.hpp"
+#include "python/src/core/objects.hpp"
 #include "saeta/bridge/bridge.hpp"
+#include "saeta/bridge/message.hpp"
+#include "saeta/bridge/table_import.hpp"
 
 #include <arrow/array/array_base.h>
 #include <arrow/device.h>
+#include <arrow/ipc/dictionary.h>
+#include <arrow/ipc/message.h>
 #include <arrow/record_batch.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include <memory>
+#include <optional>
+#include <variant>
 
 namespace saeta::py {
+namespace {
+
+using pyarrow_rows = std::variant<std::shared_ptr<arrow::RecordBatch>, std::shared_ptr<arrow::Table>>;
+
+pyarrow_rows rows_of(nb::handle source) {
+  if (saeta::foreign_call([&] { return arrow::py::is_batch(source.ptr()); })) {
+    return unwrap(foreign_call([&] { return arrow::py::unwrap_batch(source.ptr()); }));
+  }
+  return unwrap(foreign_call([&] { return arrow::py::unwrap_table(source.ptr()); }));
+}
+
+bool is_on_cpu(nb::handle source) {
+  const pyarrow_rows rows = rows_of(source);
+  return without_gil([&] { return std::visit([](const auto& of) { return on_cpu(*of); }, rows); });
+}
+
+table_object import_rows(const context_object& ctx, nb::handle source, std::optional<bool> copy) {
+  const pyarrow_rows rows = rows_of(source);
+  import_options options;
+  options.copy = policy_of(copy);
+  options.upload.tag = "arrow";
+  return without_gil([&] {
+    return table_object(
+        std::visit([&](const auto& of) { return import_table(ctx.value, of, options); }, rows));
+  });
+}
+
+} // namespace
+
+void bind_tables(nb::module_& m) {
+  m.def("on_cpu", &is_on_cpu, nb::arg("source"),
+        nb::sig("def on_cpu(source: pyarrow.Table | pyarrow.RecordBatch) -> bool"),
+        "True if all memory of the table is the CPU's. `table` takes no other table.");
+  m.def("table", &import_rows, nb::arg("where"), nb::arg("source"), nb::arg("copy").none(),
+        nb::sig("def table(where: saeta._core.Context, source: pyarrow.Table | pyarrow.RecordBatch, copy: "
+                "bool | None) -> saeta._core.Table"),
+        "The table in a context, as `saeta.from_arrow` takes it.");
+}
+
+// IPC messages in device memory.
+
+namespace {
+
+buffer_object serialize(const context_object& ctx, nb::handle batch) {
+  const auto given = unwrap(foreign_call([&] { return arrow::py::unwrap_batch(batch.ptr()); }));
+  return without_gil([&] { return buffer_object(serialize_batch(ctx.value, given)); });
+}
+
+arrow::MemoryPool* pool_at(std::uintptr_t address) {
+  return address == 0 ? arrow::default_memory_pool() : reinterpret_cast<arrow::MemoryPool*>(address);
+}
+
+/// The address of a new message, or 0 at the end of a stream, and the number of bytes read.
+std::pair<std::uintptr_t, std::int64_t> read_one(nb::handle bytes, std::uintptr_t pool) {
+  const auto given = buffer_in(bytes);
+  return without_gil([&]() -> std::pair<std::uintptr_t, std::int64_t> {
+    auto found = read_message(given, pool_at(pool));
+    if (found == nullptr) {
+      return {0, 0};
+    }
+    const auto end = found->body()->address() + static_cast<std::uintptr_t>(found->body()->size());
+    return {reinterpret_cast<std::uintptr_t>(found.release()),
+            static_cast<std::int64_t>(end - given->address())};
+  });
+}
+
+nb::object read_record_batch(const context_object& ctx, nb::handle schema, std::uintptr_t memo,
+                             nb::handle bytes, std::uintptr_t pool) {
+  const auto given = buffer_in(bytes);
+  const auto fields = unwrap(foreign_call([&] { return arrow::py::unwrap_schema(schema.ptr()); }));
+  const auto made = without_gil([&] {
+    return read_batch(ctx.value, fields, reinterpret_cast<const arrow::ipc::DictionaryMemo*>(memo), given,
+                      pool_at(pool));
+  });
+  return steal_result(foreign_call([&] { return arrow::py::wrap_batch(made); }));
+}
+
+} // namespace
+
+void bind_messages(nb::module_& m) {
+  m.def(
+      "serialize", &serialize, nb::arg("where"), nb::arg("batch"),
+      nb::sig("def serialize(where: saeta._core.Context, batch: pyarrow.RecordBatch) -> saeta._core.Buffer"),
+      "A record batch as an IPC message.");
+  m.def("read_message", &read_one, nb::arg("buffer"), nb::arg("pool"),
+        nb::sig("def read_message(buffer: pyarrow.Buffer, pool: int) -> tuple[int, int]"),
+        "Address of a new arrow::ipc::Message, for `_arrow.message_at`, and the bytes that it takes; 0 at "
+        "the end of a stream.");
+  m.def("read_batch", &read_record_batch, nb::arg("where"), nb::arg("schema"), nb::arg("memo"),
+        nb::arg("buffer"), nb::arg("pool"),
+        nb::sig("def read_batch(where: saeta._core.Context, schema: pyarrow.Schema, memo: int, buffer: "
+                "pyarrow.Buffer, pool: int) -> pyarrow.RecordBatch"),
+        "The record batch of an IPC message.");
+}
+
+// The module `_bridge`: our memory as libarrow's objects, which pyarrow wraps. It needs the libarrow that it
+// was built with. saeta/cuda loads it.
+
 namespace {
 
 nb::object wrap(const buffer_object& memory, bool writable) {

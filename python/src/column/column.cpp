@@ -1,14 +1,13 @@
 // The class Column.
 #include "python/src/column/column_class.hpp"
-#include "python/src/column/pieces.hpp"
 #include "python/src/column/values.hpp"
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
+#include "saeta/compute/cast.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/compute/conform.hpp"
 #include "saeta/compute/equals.hpp"
-#include "saeta/compute/logical_nulls.hpp"
+#include "saeta/compute/nulls.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -1,7 +1,7 @@
 // Conversions of columns to other types and to objects of other libraries.
 #include "python/src/column/column_class.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/column/same_values.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/symbols/symbols.hpp"
 

@@ -5,7 +5,7 @@
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
-#include "saeta/base/printable.hpp"
+#include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/symbols/symbols.hpp"
 

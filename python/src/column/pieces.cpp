@@ -1,5 +1,4 @@
-#include "python/src/column/pieces.hpp"
-
+#include "python/src/column/column_class.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
 

@@ -1,11 +1,11 @@
 // The classes Field and Schema.
+#include "saeta/column/schema.hpp"
+
 #include "python/src/arrow/capsules.hpp"
 #include "python/src/column/type_objects.hpp"
 #include "python/src/core/keys.hpp"
 #include "python/src/core/pickling.hpp"
-#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/column_name.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>

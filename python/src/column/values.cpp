@@ -1,9 +1,8 @@
 #include "python/src/column/values.hpp"
 
 #include "python/src/column/checked_array.hpp"
-#include "python/src/column/object_count.hpp"
 #include "python/src/core/gil.hpp"
-#include "saeta/base/machine.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -11,9 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
-#include <string_view>
 
 namespace saeta::py {
 namespace {

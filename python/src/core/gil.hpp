@@ -1,3 +1,56 @@
+// What the modules need of CPython beyond its limited API.
+//
+// The modules of the wheel for Python 3.12 and later are compiled with Py_LIMITED_API, without CPython's own
+// declarations of these functions. Every CPython exports them, and all but the last are documented.
+// scripts/build_wheels.py checks that the modules use no others.
+
+#pragma once
+
+#include "saeta/base/foreign_call.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#ifdef Py_LIMITED_API
+extern "C" {
+int PyGILState_Check(void);
+int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size);
+// The same function: of the first name from 3.13 on, of the second before. The other one is null.
+[[gnu::weak]] int Py_IsFinalizing(void);
+[[gnu::weak]] int _Py_IsFinalizing(void);
+}
+#endif
+
+namespace saeta::py {
+
+/// Whether the interpreter has begun to end.
+inline bool interpreter_ending() noexcept {
+#ifdef Py_LIMITED_API
+  return (Py_IsFinalizing != nullptr ? Py_IsFinalizing() : _Py_IsFinalizing()) != 0;
+#elif PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+/// An attribute of a type; null, without an exception, if it has none.
+inline nanobind::object attribute_of_type(PyTypeObject* type, PyObject* name) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  auto* const object = reinterpret_cast<PyObject*>(type);
+  PyObject* const found = PyObject_HasAttr(object, name) != 0 ? PyObject_GetAttr(object, name) : nullptr;
+  if (found == nullptr) {
+    PyErr_Clear();
+  }
+  return nanobind::steal(found);
+#else // in 3.11, `PyObject_HasAttr` raises an AttributeError and drops it, which takes ten times as long
+  return nanobind::borrow(_PyType_Lookup(type, name));
+#endif
+}
+
 // The GIL: values that are destroyed without it, and Python objects that are released with it.
 //
 // Dropping device memory may free, unmap or wait, so it happens with the GIL released. A Python object may be
@@ -8,19 +61,6 @@
 // bindings request the GIL and call Python code only inside a `foreign_call` (saeta/base/foreign_call.hpp).
 // For the same reason they do not use nanobind's guards (gil_scoped_release, gil_scoped_acquire); a test in
 // tests/lint checks this.
-#pragma once
-
-#include "python/src/core/exported.hpp"
-#include "saeta/base/foreign_call.hpp"
-
-#include <nanobind/nanobind.h>
-
-#include <memory>
-#include <optional>
-#include <utility>
-
-namespace saeta::py {
-
 namespace nb = nanobind;
 
 /// False once the interpreter begins to end.

@@ -3,7 +3,6 @@
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/pickling.hpp"
-#include "saeta/base/cancellation.hpp"
 #include "saeta/base/interrupt.hpp"
 
 #include <memory>

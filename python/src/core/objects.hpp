@@ -2,10 +2,12 @@
 //
 // A class of its own holds contexts, so that no shared pointer of the core owns a Python object: the core
 // drops its pointers on threads that do not hold the GIL.
+
 #pragma once
 
 #include "python/src/core/gil.hpp"
 #include "saeta/column/table.hpp"
+#include "saeta/interop/options.hpp"
 #include "saeta/runtime/runtime.hpp"
 #include "saeta/symbols/symbol_table.hpp"
 
@@ -108,5 +110,14 @@ struct table_object {
 struct symbol_table_object {
   std::shared_ptr<symbol_table> value;
 };
+
+/// The keyword `copy=` of imports and exports.
+/// None: copy if needed. True: always copy. False: never copy.
+inline copy_policy policy_of(std::optional<bool> copy) {
+  if (!copy) {
+    return copy_policy::when_needed;
+  }
+  return *copy ? copy_policy::always : copy_policy::never;
+}
 
 } // namespace saeta::py

@@ -1,5 +1,4 @@
 // Imports through the CUDA Array Interface, whose fields saeta/_convert/from_cuda_array.py reads.
-#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "saeta/interop/cuda_array/cuda_array_interface.hpp"

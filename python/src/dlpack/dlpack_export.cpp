@@ -1,11 +1,9 @@
 #include "python/src/dlpack/dlpack_export.hpp"
 
-#include "python/src/column/pieces.hpp"
+#include "python/src/column/column_class.hpp"
 #include "python/src/column/type_objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/dlpack/exchange_api.hpp"
-
-#include <string_view>
 
 namespace saeta::py {
 namespace {

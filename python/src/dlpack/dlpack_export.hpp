@@ -6,8 +6,8 @@
 #pragma once
 
 #include "python/src/arrow/capsules.hpp"
-#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
+#include "python/src/core/objects.hpp"
 #include "saeta/base/text.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -4,7 +4,6 @@
 //           with the keywords of DLPack 1.x. If it does not know them, it is asked again with those of older
 //           versions.
 #include "python/src/arrow/capsules.hpp"
-#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
@@ -18,7 +17,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <variant>
 
@@ -68,9 +66,9 @@ const constants& names() {
 }
 
 /// The arguments for a call of a producer, laid out for CPython's vectorcall.
-class call {
+class method_call {
 public:
-  explicit call(nb::handle self) { arguments_[0] = self.ptr(); }
+  explicit method_call(nb::handle self) { arguments_[0] = self.ptr(); }
 
   void add(PyObject* name, PyObject* value) {
     ++count_;
@@ -122,7 +120,7 @@ std::int32_t read_device_number(nb::handle number, nb::handle source) {
 }
 
 tensor_device device_of(nb::handle source) {
-  PyObject* const found = call(source)(names().dlpack_device);
+  PyObject* const found = method_call(source)(names().dlpack_device);
   if (found == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 &&
       !nb::hasattr(source, "__dlpack__")) {
     PyErr_Clear();
@@ -204,7 +202,7 @@ nb::object on_its_device(tensor_device device, Ask ask) {
 /// @param stream     the consumer's stream; null: not given
 nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle stream,
                            const std::optional<bool>& copy) {
-  call modern(source);
+  method_call modern(source);
   modern.add(names().max_version, names().newest);
   if (dl_device.is_valid()) {
     modern.add(names().dl_device, dl_device.ptr());
@@ -218,7 +216,7 @@ nb::object ask_for_capsule(nb::handle source, nb::handle dl_device, nb::handle s
   PyObject* capsule = modern(names().dlpack);
   if (capsule == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0 && !dl_device.is_valid()) {
     PyErr_Clear(); // a producer older than DLPack 1.0 knows only the keyword `stream`
-    call old(source);
+    method_call old(source);
     if (stream.is_valid()) {
       old.add(names().stream, stream.ptr());
     }

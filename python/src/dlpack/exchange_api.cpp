@@ -1,10 +1,8 @@
 #include "python/src/dlpack/exchange_api.hpp"
 
 #include "python/src/column/column_class.hpp"
-#include "python/src/column/pieces.hpp"
-#include "python/src/core/exported.hpp"
+#include "python/src/core/gil.hpp"
 #include "python/src/dlpack/dlpack_export.hpp"
-#include "saeta/interop/dlpack/allocate.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/memory/export_hold.hpp"
 

@@ -1,12 +1,11 @@
 // The module `_ipc`: Arrow IPC files and streams. It needs the libarrow that it was built with. saeta/ipc.py
 // loads it.
-#include "python/src/core/copy_argument.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/ipc/writing.hpp"
-#include "saeta/base/cancellation.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/text.hpp"

@@ -1,5 +1,4 @@
 // The part of the module `_ipc` that packs tables.
-#include "python/src/core/byte_columns.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/ipc/writing.hpp"
 #include "saeta/base/text.hpp"

@@ -2,7 +2,6 @@
 #include "python/src/core/pickling.hpp"
 #include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/interrupt.hpp"
-#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
 

@@ -9,7 +9,7 @@
 //           of the request.
 #include "python/src/core/pickling.hpp"
 #include "python/src/memory/memory_objects.hpp"
-#include "saeta/base/printable.hpp"
+#include "saeta/base/text.hpp"
 
 #include <nanobind/stl/string.h>
 

@@ -1,5 +1,4 @@
 // Shares device memory between processes. The handles of saeta.cuda are built on it.
-#include "python/src/core/byte_columns.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/text.hpp"

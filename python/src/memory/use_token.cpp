@@ -4,7 +4,6 @@
 #include "python/src/core/pickling.hpp"
 #include "python/src/dlpack/exchange_api.hpp"
 #include "python/src/memory/memory_objects.hpp"
-#include "saeta/base/printable.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/types.hpp"

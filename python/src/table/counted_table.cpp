@@ -1,10 +1,9 @@
 // The class CountedTable: tables whose row count is on the device.
-#include "saeta/column/counted_table.hpp"
-
 #include "python/src/arrow/capsules.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/column/table.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

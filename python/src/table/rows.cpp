@@ -1,17 +1,20 @@
 // Rows of columns and tables that move: chosen, converted, filled, and copied to another device.
 // saeta/_convert/rows.py interprets the arguments.
+
 #include "python/src/column/column_class.hpp"
-#include "python/src/column/pieces.hpp"
+#include "python/src/core/module.hpp"
+#include "python/src/core/objects.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/compute/cast.hpp"
 #include "saeta/compute/copy_to.hpp"
 #include "saeta/compute/nulls.hpp"
-#include "saeta/compute/permute.hpp"
+#include "saeta/compute/selected_rows.hpp"
 #include "saeta/compute/take.hpp"
-#include "saeta/compute/value_rows.hpp"
+#include "saeta/device/permutation.hpp"
 
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -284,6 +287,21 @@ void bind_rows(table_class& c) {
       .def("_drop_null", &without_nulls, nb::arg("columns"), nb::call_guard<gil_release>(),
            nb::sig("def _drop_null(self, columns: collections.abc.Sequence[int]) -> Table"))
       .def("_to", &copied_to, nb::arg("target"), nb::call_guard<gil_release>());
+}
+
+// Numbers of rows in a pseudo-random order, for saeta/_loader.
+void bind_permutations(nb::module_& m) {
+  m.def(
+      "_permuted_numbers",
+      [](std::uint32_t count, std::uint64_t key) {
+        const permutation order = make_permutation(count, key);
+        std::vector<std::uint64_t> numbers;
+        for (std::uint64_t number = 0; number < count; ++number) {
+          numbers.push_back(permute(order, number));
+        }
+        return numbers;
+      },
+      nb::arg("count"), nb::arg("key"), "The numbers below a count in the order of a key.");
 }
 
 } // namespace saeta::py

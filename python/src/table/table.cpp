@@ -1,6 +1,6 @@
 // The class Table.
 #include "python/src/arrow/capsules.hpp"
-#include "python/src/column/pieces.hpp"
+#include "python/src/column/column_class.hpp"
 #include "python/src/column/values.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/table/table_class.hpp"

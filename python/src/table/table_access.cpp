@@ -1,5 +1,5 @@
 // Access to rows and columns of a table by name, number and slice.
-#include "python/src/column/pieces.hpp"
+#include "python/src/column/column_class.hpp"
 #include "python/src/column/type_objects.hpp"
 #include "python/src/core/keys.hpp"
 #include "python/src/table/table_class.hpp"

@@ -1,17 +1,16 @@
 // Tables with other columns, names or metadata. saeta/_convert/build.py and tables.py read the arguments.
-#include "python/src/column/pieces.hpp"
+#include "python/src/column/column_class.hpp"
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
+#include "saeta/compute/cast.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/compute/conform.hpp"
-#include "saeta/transfer/build.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <deque>
 
 namespace saeta::py {

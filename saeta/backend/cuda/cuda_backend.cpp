@@ -1,9 +1,7 @@
 #include "saeta/backend/cuda/cuda_backend.hpp"
 
-#include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/driver.hpp"
-#include "saeta/backend/cuda/imported_pools.hpp"
 #include "saeta/backend/cuda/ipc_memory.hpp"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/modules.hpp"

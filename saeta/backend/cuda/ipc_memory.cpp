@@ -1,6 +1,5 @@
 #include "saeta/backend/cuda/ipc_memory.hpp"
 
-#include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/driver.hpp"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // Memory of cudaMalloc that processes share by handles of CUDA IPC.
 //
-// What      Memory of a pool is shared through the pool (memory_pool.hpp, imported_pools.hpp), up to a size:
+// What      Memory of a pool is shared through the pool (memory_pool.hpp), up to a size:
 //           cudaMemPoolImportPointer of driver 580.159 opens an allocation of 5 GiB and crashes with one of 6
 //           (SIGSEGV, H100 and H200). Handles of CUDA IPC have no such limit.
 // Thread    Any. The device's primary context must be current.

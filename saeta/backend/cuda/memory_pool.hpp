@@ -4,6 +4,7 @@
 // Owner     Memory allocated from the pool stays valid after the pool is destroyed, until it is freed.
 // Thread    Any. The device's primary context must be current.
 // Failure   error device or out_of_memory; unsupported on a device without such pools.
+
 #pragma once
 
 #include "saeta/device/handles.hpp"
@@ -15,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace saeta::cuda {
 
@@ -65,5 +67,30 @@ private:
 /// Lets work on device `ordinal` touch memory of a pool, allocated before or after this call. `whose` names
 /// the pool's owner in errors.
 void set_pool_access(cudaMemPool_t pool, std::int32_t ordinal, const std::string& whose);
+
+/// The memory pools of other processes that one device has imported.
+///
+/// What      By default no device has access to an imported pool. This class gives access to its own device
+///           and to the other devices that may touch the memory.
+/// Owner     The caller that imported a pool releases it. The destructor releases none.
+/// Thread    Any. The device's primary context must be current.
+/// Failure   error device.
+class imported_pools {
+public:
+  explicit imported_pools(std::int32_t ordinal) : admitted_{ordinal} {}
+
+  /// @param descriptor  from cudaMemPoolExportToShareableHandle of another process. The caller keeps and
+  /// closes it.
+  [[nodiscard]] cudaMemPool_t add(int descriptor);
+  /// Open allocations of the pool stay valid.
+  [[nodiscard]] cudaError_t release(cudaMemPool_t pool) noexcept;
+  /// Lets work on device `ordinal` touch memory opened from these pools and from pools imported later.
+  void admit(std::int32_t ordinal);
+
+private:
+  std::mutex mutex_;
+  std::vector<std::int32_t> admitted_; ///< devices; the pools' own device first
+  std::vector<cudaMemPool_t> pools_;
+};
 
 } // namespace saeta::cuda

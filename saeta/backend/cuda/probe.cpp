@@ -1,4 +1,3 @@
-#include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/context.hpp"
 #include "saeta/backend/cuda/cuda_backend.hpp"
 #include "saeta/backend/cuda/driver.hpp"

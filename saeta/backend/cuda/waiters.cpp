@@ -1,6 +1,6 @@
 #include "saeta/backend/cuda/waiters.hpp"
 
-#include "saeta/backend/cuda/check.hpp"
+#include "saeta/backend/cuda/driver.hpp"
 
 namespace saeta::cuda {
 

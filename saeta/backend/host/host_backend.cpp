@@ -1,6 +1,6 @@
 #include "saeta/backend/host/host_backend.hpp"
 
-#include "saeta/base/machine.hpp"
+#include "saeta/base/pages.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>

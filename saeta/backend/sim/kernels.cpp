@@ -1,7 +1,6 @@
 // The kernel table of simulated devices: deferred reference kernels that declare the bytes they touch.
 
 #include "saeta/backend/sim/machine.hpp"
-#include "saeta/backend/sim/moving_kernels.hpp"
 #include "saeta/backend/sim/queued_kernel.hpp"
 
 #include <cstdlib>

@@ -5,18 +5,41 @@
 //           device.
 // Thread    `join`, `leave`, `enter`, `enter_call`, `lock`, `lose` and the static functions take the locks
 //           they need. The caller of any other function holds the machine's lock.
+
 #pragma once
 
 #include "saeta/backend/sim/arena.hpp"
-#include "saeta/backend/sim/mapped_pool.hpp"
 #include "saeta/backend/sim/memory_map.hpp"
 #include "saeta/backend/sim/scheduler.hpp"
 
+#include <cstddef>
 #include <initializer_list>
 #include <span>
 #include <thread>
 
 namespace saeta::sim {
+
+/// A pool that a simulated device has imported: the arena of this or another process, mapped at other
+/// addresses.
+///
+/// Owner     Shared by the pool's handle and its open allocations. The last of them unmaps it.
+class mapped_pool {
+public:
+  /// The caller keeps and closes the descriptor. @throws error device.
+  explicit mapped_pool(int descriptor);
+  mapped_pool(const mapped_pool&) = delete;
+  mapped_pool& operator=(const mapped_pool&) = delete;
+  ~mapped_pool();
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] unsigned char* at(std::size_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard]] bool contains(const void* pointer) const noexcept;
+  [[nodiscard]] std::size_t offset(const void* pointer) const noexcept;
+
+private:
+  unsigned char* base_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 /// One device. Several device objects may represent it, as several libraries use one GPU.
 struct gpu {

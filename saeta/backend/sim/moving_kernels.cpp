@@ -1,5 +1,3 @@
-#include "saeta/backend/sim/moving_kernels.hpp"
-
 #include "saeta/backend/sim/queued_kernel.hpp"
 #include "saeta/device/cast.hpp"
 #include "saeta/device/permutation.hpp"

@@ -1,8 +1,10 @@
 // Queues a kernel of a simulated device as an operation that declares the bytes it touches.
+
 #pragma once
 
 #include "saeta/backend/sim/machine.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/device/kernels.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +46,11 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
            Body body) {
   queue(stream, name, anchor, std::span(touched.begin(), touched.size()), std::move(body));
 }
+
+/// The kernels of simulated devices that move rows, convert numbers and permute them.
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
+void take(stream_handle stream, const take_work& work);
+void cast_numbers(stream_handle stream, const cast_work& work);
+void permute_rows(stream_handle stream, const permute_work& work);
 
 } // namespace saeta::sim

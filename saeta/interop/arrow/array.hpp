@@ -7,22 +7,64 @@
 // Owner     Nothing is taken: the views are valid until the struct is released.
 // Failure   error format (names the array, the field and its numbers), closed (released already), overflow,
 //           unsupported.
+
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/device/value_check.hpp"
 #include "saeta/interop/arrow/abi.hpp"
-#include "saeta/interop/arrow/array_place.hpp"
-#include "saeta/interop/validation.hpp"
+#include "saeta/interop/options.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <ostream>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace saeta {
+
+/// The position of an array in a table. It becomes text only when a message needs it: "column 'a', child
+/// 'b'". Borrows the names; a child also borrows the place of its parent.
+class array_place {
+public:
+  /// A place that one word names, such as "batch".
+  explicit array_place(std::string_view word) noexcept : name_(word) {}
+  static array_place column(std::string_view name) noexcept { return {nullptr, name, true}; }
+  [[nodiscard]] array_place child(std::string_view name) const noexcept { return {this, name, true}; }
+  [[nodiscard]] array_place dictionary() const noexcept {
+    array_place made = *this;
+    ++made.dictionaries_;
+    return made;
+  }
+
+  friend std::ostream& operator<<(std::ostream& out, const array_place& of) {
+    for (int i = 0; i < of.dictionaries_; ++i) {
+      out << "dictionary of ";
+    }
+    if (!of.named_) {
+      return out << of.name_;
+    }
+    if (of.outer_ == nullptr) {
+      return out << "column '" << of.name_ << "'";
+    }
+    return out << *of.outer_ << ", child '" << of.name_ << "'";
+  }
+
+private:
+  array_place(const array_place* outer, std::string_view name, bool named) noexcept
+      : outer_(outer), name_(name), named_(named) {}
+
+  const array_place* outer_ = nullptr;
+  std::string_view name_;
+  bool named_ = false;
+  int dictionaries_ = 0;
+};
 
 /// Checks that run together, and the tables that some of them need.
 struct check_list {
@@ -80,5 +122,43 @@ void check_values(std::span<const host_array> arrays, std::span<const field> fie
 
 /// True if every buffer is aligned as kernels need it: to its element size, at most 8 bytes.
 bool aligned(const host_array& source);
+
+/// Reads memory of a context's device, after the work that is queued on its work stream. The host waits for
+/// each read.
+class device_memory final : public array_memory {
+public:
+  /// Borrows the pointer.
+  explicit device_memory(const std::shared_ptr<context>& ctx) : ctx_(ctx) {}
+
+  [[nodiscard]] std::int64_t number(const std::byte* at, std::size_t width) const override;
+  [[nodiscard]] std::int64_t count_nulls(const std::byte* validity, std::int64_t offset,
+                                         std::int64_t length) const override;
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::span<const value_request> requests) const override;
+  [[nodiscard]] std::vector<std::int64_t> find_bad_rows(check_list list) const override;
+
+private:
+  const std::shared_ptr<context>& ctx_;
+};
+
+/// Checks the values of columns that were made of buffers from elsewhere.
+///
+/// What      `check_values` in every row that a child has.
+/// Owner     Keeps the dictionaries that it has checked.
+/// Order     After the last writes of the columns. The host waits for the answers.
+/// Thread    One at a time.
+/// Failure   error format naming the column, the row and the numbers; budget_exceeded, closed, device.
+class column_checker {
+public:
+  explicit column_checker(std::shared_ptr<context> ctx) : ctx_(required(std::move(ctx), "ctx")) {}
+
+  /// @param columns  of the context, one for each field; structurally valid, as `column::make` leaves them
+  void check(std::span<const column> columns, std::span<const field> fields);
+  /// Checks the values of a dictionary once for all columns that share it.
+  void check_dictionary(const std::shared_ptr<const column>& values, const field& described);
+
+private:
+  std::shared_ptr<context> ctx_;
+  dictionary_cache known_;
+};
 
 } // namespace saeta

@@ -17,9 +17,8 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/copy_policy.hpp"
-#include "saeta/interop/validation.hpp"
-#include "saeta/symbols/symbol_fields.hpp"
+#include "saeta/interop/options.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <functional>
@@ -36,7 +35,7 @@ struct ArrowArrayStream;
 namespace saeta {
 
 /// Reads the schema of a table: a struct type whose children are the fields. It describes the arrays as the
-/// producer sends them (see `imported` in symbol_fields.hpp).
+/// producer sends them (see `imported` in symbol_arrays.hpp).
 /// @throws error format, unsupported naming the column and its type, closed.
 schema import_schema(const ArrowSchema& source);
 /// Reads one field, which describes a single column.

@@ -3,7 +3,7 @@
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
-#include "saeta/interop/arrow/rolling_dictionaries.hpp"
+#include "saeta/interop/arrow/import.hpp"
 
 #include <utility>
 

@@ -18,7 +18,7 @@
 
 namespace saeta {
 
-class rolling_dictionaries; // interop/arrow/rolling_dictionaries.hpp
+class rolling_dictionaries; // interop/arrow/import.hpp
 
 class arrow_rows {
 public:

@@ -1,13 +1,12 @@
 #include "saeta/base/checked.hpp"
-#include "saeta/interop/arrow/array_place.hpp"
-#include "saeta/interop/arrow/bools.hpp"
+#include "saeta/interop/arrow/array.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
+#include "saeta/interop/arrow/export.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/symbols/symbol_fields.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include <nanoarrow.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace saeta {

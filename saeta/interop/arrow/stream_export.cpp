@@ -2,7 +2,7 @@
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/device.hpp"
-#include "saeta/interop/arrow/device_type.hpp"
+#include "saeta/interop/arrow/export.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/download.hpp"

@@ -4,7 +4,6 @@
 #include "saeta/base/required.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/import.hpp"
-#include "saeta/interop/arrow/rolling_dictionaries.hpp"
 
 #include <cerrno>
 #include <chrono>

@@ -2,9 +2,9 @@
 
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/same_values.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
-#include "saeta/interop/dlpack/tensor_numbers.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/interop/own_memory.hpp"
 
 #include <dlpack/dlpack.h>

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "saeta/column/column.hpp"
-#include "saeta/interop/copy_policy.hpp"
+#include "saeta/interop/options.hpp"
 
 #include <cstdint>
 #include <memory>

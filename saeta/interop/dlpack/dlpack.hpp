@@ -13,15 +13,18 @@
 // Failure   exchange (nulls, a type without a DLPack code, a copy that `copy_policy::never` forbids), format
 //           (a tensor that breaks the standard: names the field and the numbers), invalid_argument (stream).
 // Standard  DLPack 1.3, dmlc.github.io/dlpack, and the Python array API's __dlpack__.
+
 #pragma once
 
 #include "saeta/column/table.hpp"
-#include "saeta/interop/copy_policy.hpp"
 #include "saeta/interop/dlpack/types.hpp"
+#include "saeta/interop/options.hpp"
+#include "saeta/memory/context.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 
 extern "C" {
@@ -71,12 +74,12 @@ struct dlpack_export {
   bool owned = false; ///< the source's memory has no other user: its hand-over counts as a copy
 };
 
-/// A byte_bool column: 1 if a row of `source` is valid, 0 if it is null (compute/logical_nulls.hpp), made on
+/// A byte_bool column: 1 if a row of `source` is valid, 0 if it is null (compute/nulls.hpp), made on
 /// the source's device. It is the mask for an export of the column with tensor_nulls::masked.
 column is_valid(const column& source);
 
 /// Device of the tensor from an export without `target`. It follows from the kind of the memory
-/// (device/memory_kind.hpp).
+/// (device/device_id.hpp).
 tensor_device dlpack_device(const column& source);
 
 /// Exports the column. The result is never null; its deleter frees the struct. Flags: READ_ONLY unless the
@@ -143,5 +146,26 @@ table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor
                             const dlpack_table_import& how = {});
 table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
                             const dlpack_table_import& how = {});
+
+} // namespace saeta
+
+// Allocates memory of a context as a new tensor, for consumers that ask a producer's library for one.
+//
+// Owner     The tensor belongs to the caller, who calls its deleter once, on any thread. Until then its
+//           memory is charged to the budget. The memory is released after all device work that was queued by
+//           then.
+// Order     The memory is ready on the context's work stream.
+// Standard  DLPackManagedTensorAllocator of DLPack 1.3.
+
+extern "C" {
+struct DLManagedTensorVersioned;
+}
+
+namespace saeta {
+
+/// Allocates a contiguous row-major tensor of any type. Its values are undefined.
+/// @throws error format (a negative extent), overflow, budget_exceeded, out_of_memory, closed.
+DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
+                                          std::span<const std::int64_t> shape);
 
 } // namespace saeta

@@ -5,7 +5,7 @@
 #include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
-#include "saeta/interop/dlpack/tensor_placement.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/interop/own_memory.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace saeta {

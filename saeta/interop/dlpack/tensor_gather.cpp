@@ -1,11 +1,9 @@
 // Gathers the numbers of columns into one buffer.
 #include "saeta/base/checked.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/compute/logical_nulls.hpp"
 #include "saeta/compute/nulls.hpp"
 #include "saeta/device/kernels.hpp"
-#include "saeta/interop/dlpack/tensor_numbers.hpp"
-#include "saeta/interop/dlpack/tensor_values.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
 

@@ -1,6 +1,5 @@
-#include "saeta/interop/dlpack/tensor_metadata.hpp"
-
 #include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 
 #include <charconv>
 #include <numeric>

@@ -1,10 +1,7 @@
-#include "saeta/interop/dlpack/tensor_numbers.hpp"
-
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/compute/logical_nulls.hpp"
-#include "saeta/interop/dlpack/tensor_metadata.hpp"
-#include "saeta/interop/dlpack/tensor_values.hpp"
+#include "saeta/compute/nulls.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/symbols/symbols.hpp"
 

@@ -1,6 +1,5 @@
-#include "saeta/interop/dlpack/tensor_placement.hpp"
-
 #include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack/tensors.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -8,7 +8,6 @@
 #include "saeta/column/data_type.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
-#include "saeta/device/memory_kind.hpp"
 
 #include <cstdint>
 #include <optional>

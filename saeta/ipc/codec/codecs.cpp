@@ -9,11 +9,9 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <string>
-#include <string_view>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -83,13 +83,12 @@ private:
   frame_decoder* decoder_ = nullptr;
 };
 
-// A source whose compressed buffers can be read as if they were uncompressed.
-//
-// What      Positions behind the end of the source are decoded bytes. Each compressed buffer has its own
-//           range there, in the order of the messages. Reading a range from front to back decodes it once.
-// Owner     Borrows the source.
-// Thread    Any. Call `place` before the first read.
-
+/// A source whose compressed buffers can be read as if they were uncompressed.
+///
+/// What      Positions behind the end of the source are decoded bytes. Each compressed buffer has its own
+///           range there, in the order of the messages. Reading a range from front to back decodes it once.
+/// Owner     Borrows the source.
+/// Thread    Any. Call `place` before the first read.
 class packed_bodies {
 public:
   /// Returns the label for errors of the buffer that begins at a position.

@@ -1,14 +1,12 @@
 #include "saeta/ipc/format/column_tree.hpp"
 
 #include "saeta/base/text.hpp"
-#include "saeta/column/column_name.hpp"
 #include "saeta/column/same_type.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
-#include <unordered_map>
 
 namespace saeta::ipc::detail {
 namespace {

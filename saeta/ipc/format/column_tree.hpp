@@ -94,8 +94,7 @@ struct read_columns {
   dictionary_trees dictionaries;
 };
 
-// The columns of a source that are decoded, and the order in which they are returned.
-
+/// The columns of a source that are decoded, and the order in which they are returned.
 struct projection {
   std::vector<int> requested; ///< indices in the source, in the requested order
   std::vector<int> decoded;   ///< the same, each once and ascending

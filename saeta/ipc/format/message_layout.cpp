@@ -1,13 +1,9 @@
 #include "saeta/ipc/format/message_layout.hpp"
 
 #include "saeta/column/column.hpp"
-#include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
-#include <algorithm>
-#include <optional>
 #include <string>
-#include <string_view>
 
 namespace saeta::ipc::detail {
 namespace {

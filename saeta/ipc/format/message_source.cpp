@@ -5,10 +5,8 @@
 #include "saeta/ipc/format/message_fields.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include "saeta/column/schema_index.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/io/source.hpp"

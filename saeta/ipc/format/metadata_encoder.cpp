@@ -3,13 +3,12 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/symbols/symbol_fields.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <string_view>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -25,14 +25,13 @@
 
 namespace saeta::ipc::detail {
 
-// Builds a FlatBuffer from front to back.
-//
-// What      A table is appended with all of its numbers, and with empty offsets that `link` leads to what is
-//           appended later: strings, lists, other tables. So nothing is moved and nothing is sized before.
-// Owner     Borrows the bytes, which begin at a multiple of 8 in the message.
-// Failure   error overflow: more bytes than an offset reaches.
-// Standard  FlatBuffers internals (flatbuffers.dev). Field numbers are those of Arrow's *.fbs.
-
+/// Builds a FlatBuffer from front to back.
+///
+/// What      A table is appended with all of its numbers, and with empty offsets that `link` leads to what is
+///           appended later: strings, lists, other tables. So nothing is moved and nothing is sized before.
+/// Owner     Borrows the bytes, which begin at a multiple of 8 in the message.
+/// Failure   error overflow: more bytes than an offset reaches.
+/// Standard  FlatBuffers internals (flatbuffers.dev). Field numbers are those of Arrow's *.fbs.
 class flat_builder {
 public:
   /// A field of a table: a number of 1, 2, 4 or 8 bytes, or an offset, of 4.

@@ -7,7 +7,7 @@
 #include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
-#include "saeta/symbols/symbol_fields.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 // Failure   error unsupported (types that the format can't describe), format.
 #pragma once
 
-#include "saeta/column/schema_index.hpp"
+#include "saeta/column/schema.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 
 #include <cstddef>

@@ -1,9 +1,8 @@
 #include "saeta/ipc/format/schema_metadata.hpp"
 
-#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/symbols/symbol_fields.hpp"
+#include "saeta/symbols/symbol_arrays.hpp"
 
 #include <array>
 #include <utility>

@@ -5,13 +5,10 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <future>
 #include <iomanip>
 #include <new>

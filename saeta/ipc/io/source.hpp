@@ -97,7 +97,6 @@ container recognise(const byte_source& from);
 // Thread    Any.
 // Failure   error io: missing, not a regular file (a directory, for example), unreadable, not mappable; a
 //           file that is opened again was replaced or changed meanwhile.
-
 class file_source final : public byte_source {
 public:
   static std::shared_ptr<const file_source> open(const std::filesystem::path& file, bool keep_open);

@@ -8,7 +8,6 @@
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <initializer_list>

@@ -2,11 +2,10 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/read/host_columns.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 namespace saeta::ipc::detail {

@@ -6,7 +6,7 @@
 #include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 #include <algorithm>
 #include <cstring>

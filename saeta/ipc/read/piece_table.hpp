@@ -6,7 +6,7 @@
 // Failure   error format with the batch, the column and the numbers.
 #pragma once
 
-#include "saeta/compute/piece_rows.hpp"
+#include "saeta/compute/slab_plan.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/read/planned_source.hpp"

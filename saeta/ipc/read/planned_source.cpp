@@ -3,7 +3,6 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
@@ -11,7 +10,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <optional>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -16,8 +16,8 @@
 
 #pragma once
 
-#include "saeta/column/schema_index.hpp"
-#include "saeta/interop/validation.hpp"
+#include "saeta/column/schema.hpp"
+#include "saeta/interop/options.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_layout.hpp"

@@ -1,7 +1,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/value_reason.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 namespace saeta::ipc::detail {
 namespace {

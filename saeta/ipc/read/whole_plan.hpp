@@ -11,7 +11,7 @@
 
 #include "saeta/column/column.hpp"
 #include "saeta/compute/slab_plan.hpp"
-#include "saeta/interop/validation.hpp"
+#include "saeta/interop/options.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 
@@ -127,15 +127,14 @@ private:
 /// @throws error format if a check failed.
 void require_good(const whole_plan& plan, const scattered& made, const scatter_source& source);
 
-// The dictionaries that some record batches need, planned from the metadata of their messages.
-//
-// What      Messages of one dictionary form groups: a message that replaces the values begins a new one,
-//           those that add values (deltas) follow. A group becomes one column, and a batch uses the values
-//           that were given before it.
-// Owner     Borrows the source. Holds the columns once they have been read.
-// Thread    Immutable after it was filled.
-// Standard  Arrow IPC format, "Dictionary messages".
-
+/// The dictionaries that some record batches need, planned from the metadata of their messages.
+///
+/// What      Messages of one dictionary form groups: a message that replaces the values begins a new one,
+///           those that add values (deltas) follow. A group becomes one column, and a batch uses the values
+///           that were given before it.
+/// Owner     Borrows the source. Holds the columns once they have been read.
+/// Thread    Immutable after it was filled.
+/// Standard  Arrow IPC format, "Dictionary messages".
 class planned_dictionaries {
 public:
   /// Takes the messages that some batches need.

@@ -2,7 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/column/column.hpp"
-#include "saeta/compute/conform.hpp"
+#include "saeta/compute/cast.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/staging/staging_ring.hpp"

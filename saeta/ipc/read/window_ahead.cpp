@@ -1,9 +1,9 @@
 #include "saeta/ipc/read/window_ahead.hpp"
 
-#include "saeta/base/cancellation.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/compute/permute.hpp"
+#include "saeta/compute/take.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/memory/context.hpp"

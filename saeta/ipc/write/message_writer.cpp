@@ -3,17 +3,13 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
-#include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
-#include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
-#include "saeta/transfer/host_window.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {

@@ -123,16 +123,15 @@ private:
   file_footer blocks_;
 };
 
-// The message of a batch that is downloaded window by window (transfer/column_stream.hpp).
-//
-// What      Uncompressed: windows are downloaded while the message is written, each while threads write the
-//           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
-//           body, so the whole body is compressed before the message is written. Each window is downloaded
-//           while threads compress the previous one; two windows are in memory.
-// Owner     Borrows the messages and the team. Compressed bytes are charged as the messages' are.
-// Thread    The thread of the team's owner.
-// Failure   The errors of the download, and of the budget.
-
+/// The message of a batch that is downloaded window by window (transfer/column_stream.hpp).
+///
+/// What      Uncompressed: windows are downloaded while the message is written, each while threads write the
+///           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
+///           body, so the whole body is compressed before the message is written. Each window is downloaded
+///           while threads compress the previous one; two windows are in memory.
+/// Owner     Borrows the messages and the team. Compressed bytes are charged as the messages' are.
+/// Thread    The thread of the team's owner.
+/// Failure   The errors of the download, and of the budget.
 class streamed_messages {
 public:
   static constexpr std::size_t most_windows = 3;

@@ -3,8 +3,8 @@
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbols.hpp"
-#include "saeta/transfer/build.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <algorithm>
 #include <cstring>

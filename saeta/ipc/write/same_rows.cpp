@@ -1,5 +1,5 @@
 #include "saeta/ipc/write/written_dictionaries.hpp"
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 #include <algorithm>
 #include <cstddef>

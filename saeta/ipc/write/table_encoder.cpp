@@ -10,8 +10,6 @@
 #include "saeta/transfer/download.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -10,7 +10,7 @@
 //           for an interrupt (base/interrupt.hpp) between two tasks and while they wait.
 #pragma once
 
-#include "saeta/base/interrupt_pace.hpp"
+#include "saeta/base/interruptible_wait.hpp"
 
 #include <condition_variable>
 #include <cstddef>

@@ -30,7 +30,7 @@
 namespace saeta::ipc::detail {
 
 /// Returns whether the first rows of two arrays of the same type are equal, bit by bit. Values under nulls
-/// are ignored. The union of dictionaries (compute/dictionary_union.hpp) compares in the same way.
+/// are ignored. The union of dictionaries (compute/join_node.hpp) compares in the same way.
 bool same_rows(const host_array& a, const host_array& b, std::int64_t rows);
 
 bool same_rows(const host_array& a, const host_array& b);

@@ -3,8 +3,8 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/memory/loans/ready_storage.hpp"
 #include "saeta/memory/loans/span_map.hpp"
 #include "saeta/order/captures.hpp"
 
@@ -15,7 +15,6 @@
 #include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 namespace saeta {
 namespace {
@@ -239,6 +238,33 @@ std::uint64_t graph_pool::bytes() const {
     sum += each.memory->bytes();
   }
   return sum;
+}
+
+graph_pool_scope::graph_pool_scope(std::shared_ptr<graph_pool> pool)
+    : announced_(required(pool, "pool")->ctx()->capturing()),
+      opened_(std::make_shared<entry>(std::move(pool))) {
+  auto& open = of_this_thread();
+  std::erase_if(open, [](const auto& each) { return each.expired(); });
+  open.push_back(opened_);
+  (*opened_)->note_opened();
+}
+
+graph_pool_scope::~graph_pool_scope() { (*opened_)->note_ended(); }
+
+std::shared_ptr<graph_pool> graph_pool_scope::open_for(const backend& device) {
+  const auto& all = of_this_thread();
+  for (auto each = all.rbegin(); each != all.rend(); ++each) {
+    const std::shared_ptr<entry> open = each->lock();
+    if (open && (*open)->ctx()->device_backend().get() == &device) {
+      return *open;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::weak_ptr<graph_pool_scope::entry>>& graph_pool_scope::of_this_thread() {
+  thread_local std::vector<std::weak_ptr<entry>> open;
+  return open;
 }
 
 } // namespace saeta

@@ -7,8 +7,7 @@
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
-#include "saeta/memory/loans/ready_storage.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 // Tables whose row count is in device memory.
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/column/counted_table.hpp"
+#include "saeta/column/table.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
-#include "saeta/transfer/build.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Conversion of columns to the common type of several columns: from type null, and from types with other
 // field names.
 #include "conformance/harness/pieces_test.hpp"
-#include "saeta/compute/conform.hpp"
+#include "saeta/compute/cast.hpp"
 #include "saeta/compute/equals.hpp"
 #include "support/arrays.hpp"
 #include "unit/base/raises.hpp"

@@ -1,6 +1,6 @@
 // Pseudo-random permutations of row numbers and rows by a key, equal on every backend.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/compute/permute.hpp"
+#include "saeta/compute/take.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Take and filter of columns in pieces, for every type, compared with the rows of the sources.
 #include "conformance/harness/pieces_test.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/column/same_values.hpp"
+#include "saeta/column/view_cast.hpp"
 #include "saeta/compute/take.hpp"
 #include "support/nested_arrays.hpp"
 #include "support/tables.hpp"

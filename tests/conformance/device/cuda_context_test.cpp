@@ -4,7 +4,7 @@
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/cuda_driver.hpp"
 #include "conformance/harness/device_memory.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <algorithm>
 #include <thread>

@@ -3,7 +3,7 @@
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "conformance/harness/backends.hpp"
 #include "conformance/harness/device_memory.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <atomic>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 
 #include <gmock/gmock.h>
 

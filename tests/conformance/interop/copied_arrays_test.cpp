@@ -1,6 +1,6 @@
 // Imports of device arrays with copy_policy::always.
 #include "conformance/harness/context_test.hpp"
-#include "saeta/compute/copy_columns.hpp"
+#include "saeta/compute/copy_to.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "support/arrays.hpp"

@@ -1,7 +1,6 @@
 // DLPack exchange on every backend: fields of the structs, ownership of memory, and number of copies.
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
-#include "saeta/interop/dlpack/allocate.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "support/dlpack_tensors.hpp"

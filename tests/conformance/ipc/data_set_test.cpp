@@ -4,7 +4,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/compute/permute.hpp"
+#include "saeta/compute/take.hpp"
 #include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "support/tables.hpp"

@@ -8,7 +8,7 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 #include "saeta/memory/loans/lent_memory.hpp"
 
 #include <gmock/gmock.h>

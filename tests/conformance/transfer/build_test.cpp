@@ -1,7 +1,7 @@
 // Building tables from values in host memory.
 
 #include "conformance/harness/context_test.hpp"
-#include "saeta/transfer/build.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "conformance/harness/context_test.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/device/join.hpp"
-#include "saeta/transfer/byte_view.hpp"
+#include "saeta/transfer/column_window.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 #include "support/ring_options.hpp"

@@ -1,6 +1,6 @@
 // Transfers of slices: only their rows are copied, for every type and offset.
 #include "conformance/harness/arrow_test.hpp"
-#include "saeta/compute/copy_columns.hpp"
+#include "saeta/compute/copy_to.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/owned.hpp"

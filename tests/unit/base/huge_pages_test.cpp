@@ -1,4 +1,4 @@
-#include "saeta/base/huge_pages.hpp"
+#include "saeta/base/pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-#include "saeta/base/cancellation.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "support/interrupts.hpp"

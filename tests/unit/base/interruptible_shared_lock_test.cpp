@@ -1,5 +1,5 @@
 // The shared mutex of transfers: exclusive and shared ownership, and waits that an interrupt ends.
-#include "saeta/base/interruptible_shared_lock.hpp"
+#include "saeta/base/interruptible_lock.hpp"
 #include "support/interrupts.hpp"
 #include "unit/base/raises.hpp"
 

@@ -1,5 +1,5 @@
 #include "saeta/base/error.hpp"
-#include "saeta/base/printable.hpp"
+#include "saeta/base/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/column/schema_index.hpp"
+#include "saeta/column/schema.hpp"
 
 #include <gtest/gtest.h>
 

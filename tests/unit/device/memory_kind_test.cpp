@@ -1,5 +1,5 @@
 #include "saeta/device/backend.hpp"
-#include "saeta/device/memory_kind.hpp"
+#include "saeta/device/device_id.hpp"
 #include "unit/base/raises.hpp"
 
 #include <gtest/gtest.h>

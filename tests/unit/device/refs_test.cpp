@@ -1,7 +1,7 @@
 // Borrowing and owning handles: stream_ref / stream and event_ref / event.
 
 #include "saeta/base/error.hpp"
-#include "saeta/device/event.hpp"
+#include "saeta/device/stream.hpp"
 #include "unit/device/mock_backend.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/transfer/build.hpp"
+#include "saeta/transfer/upload.hpp"
 
 #include <arrow/api.h>
 #include <arrow/io/memory.h>

@@ -7,7 +7,7 @@
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/observe/sinks/log_sinks.hpp"
 #include "support/faulty_backend.hpp"

@@ -4,10 +4,10 @@
 #include "saeta/backend/sim/sim.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/memory/context_parts.hpp"
 #include "saeta/memory/export_hold.hpp"
-#include "saeta/memory/loans/graph_pool_scope.hpp"
+#include "saeta/memory/loans/graph_pool.hpp"
 #include "saeta/memory/loans/lent_memory.hpp"
-#include "saeta/memory/stream_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "support/child_process.hpp"
 

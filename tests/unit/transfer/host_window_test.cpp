@@ -1,5 +1,5 @@
 // Computes which bytes of a column's buffers belong to a range of rows.
-#include "saeta/transfer/host_window.hpp"
+#include "saeta/transfer/host_array.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,11 @@
 // Vector v holds bits [128 v, 128 v + 128) of the run, zero past its end. Inner vectors take two aligned
 // 16-byte loads and a shift. The few at either end are built byte by byte: a byte outside the run can lie
 // outside its allocation, so it must not be touched.
+
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
+#include "saeta/base/text.hpp"
 
 #include <cuda_runtime.h>
 
@@ -123,6 +125,15 @@ __device__ void for_each_vector(const bit_stream& run, std::int64_t count, Visit
     const std::int64_t vector = i < run.inner_begin ? i : run.inner_end + i - run.inner_begin;
     visit(vector, load_edge(run, vector), valid_bits(run, vector));
   }
+}
+
+/// The bitmap that a kernel writes, in whole vectors of 16 bytes, padding included.
+inline uint4* bitmap_target(std::uint8_t* target) {
+  if (reinterpret_cast<std::uintptr_t>(target) % vector_bytes != 0) {
+    throw error(errc::invalid_argument, concat("target of a bitmap: ", static_cast<const void*>(target),
+                                               " is not aligned to ", vector_bytes, " bytes"));
+  }
+  return reinterpret_cast<uint4*>(target);
 }
 
 } // namespace saeta::cuda

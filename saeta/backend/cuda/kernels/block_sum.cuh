@@ -1,4 +1,5 @@
-// Sums over a grid with one atomic addition per block.
+// Sums over a block, and over a grid with one atomic addition per block.
+
 #pragma once
 
 #include "saeta/backend/cuda/kernels/launch.cuh"
@@ -32,6 +33,39 @@ __device__ inline void add_block_sum(unsigned long long value, std::int64_t* tot
       atomicAdd(reinterpret_cast<unsigned long long*>(total), sum);
     }
   }
+}
+
+/// Sums of the threads of a block before each of them.
+struct block_sums {
+  std::int64_t before; ///< of the threads before this one
+  std::int64_t total;  ///< of all threads
+};
+
+/// Every thread of the block must call it, any number of times.
+__device__ inline block_sums sum_of_block(std::int64_t value) {
+  constexpr int warp_threads = 32;
+  constexpr unsigned whole_warp = 0xffffffffu;
+  __shared__ std::int64_t of_warps[block_threads / warp_threads];
+  const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads;
+  std::int64_t up_to = value;
+#pragma unroll
+  for (int distance = 1; distance < warp_threads; distance *= 2) {
+    const std::int64_t other = __shfl_up_sync(whole_warp, up_to, distance);
+    up_to += lane >= distance ? other : 0;
+  }
+  if (lane == warp_threads - 1) {
+    of_warps[warp] = up_to;
+  }
+  __syncthreads();
+  block_sums made{up_to - value, 0};
+#pragma unroll
+  for (int i = 0; i < block_threads / warp_threads; ++i) {
+    made.before += i < warp ? of_warps[i] : 0;
+    made.total += of_warps[i];
+  }
+  __syncthreads(); // the next call writes again
+  return made;
 }
 
 } // namespace saeta::cuda

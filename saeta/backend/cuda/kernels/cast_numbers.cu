@@ -4,7 +4,7 @@
 #include "saeta/device/cast.hpp"
 #include "saeta/device/cast_values.hpp"
 #include "saeta/device/decimal_values.hpp"
-#include "saeta/device/number_kinds.hpp"
+#include "saeta/device/gather.hpp"
 
 #include <cuda_fp16.h>
 

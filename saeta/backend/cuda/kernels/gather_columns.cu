@@ -1,7 +1,7 @@
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/launch.cuh"
 #include "saeta/base/text.hpp"
-#include "saeta/device/number_kinds.hpp"
+#include "saeta/device/gather.hpp"
 
 #include <cuda_fp16.h>
 

@@ -1,7 +1,5 @@
 // Joins all the pieces of many columns in one launch.
-#include "saeta/backend/cuda/kernels/join_bits.cuh"
-#include "saeta/backend/cuda/kernels/join_copy.cuh"
-#include "saeta/backend/cuda/kernels/join_move.cuh"
+#include "saeta/backend/cuda/kernels/join.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/tiles.cuh"
 

@@ -6,8 +6,8 @@
 // and a partial last wave. Each file that launches has a `kernel_module`, so that no launch loads code.
 #pragma once
 
-#include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/context.hpp"
+#include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/kernels/modules.hpp"
 #include "saeta/device/handles.hpp"
 

@@ -1,4 +1,3 @@
-#include "saeta/backend/cuda/check.hpp"
 #include "saeta/backend/cuda/driver.hpp"
 #include "saeta/backend/cuda/kernels/modules.hpp"
 

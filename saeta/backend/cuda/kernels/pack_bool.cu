@@ -1,5 +1,4 @@
 #include "saeta/backend/cuda/kernels/bit_stream.cuh"
-#include "saeta/backend/cuda/kernels/bitmap_target.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 
 namespace saeta::cuda {

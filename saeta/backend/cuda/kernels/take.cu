@@ -1,5 +1,5 @@
 // Moves chosen rows of many columns in one launch, and counts beforehand what rows with offsets add.
-#include "saeta/backend/cuda/kernels/block_scan.cuh"
+#include "saeta/backend/cuda/kernels/block_sum.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/take_lists.cuh"
 #include "saeta/backend/cuda/kernels/take_values.cuh"
