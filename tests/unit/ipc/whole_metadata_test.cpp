@@ -62,7 +62,7 @@ data_type pair_of(const data_type& type) {
   return data_type::nested("+s", {{"a", type, true, {}}, {"b", type, true, {}}});
 }
 
-TEST_F(whole_metadata, may_end_a_stream_without_end_marker_after_an_empty_body) {
+TEST_F(whole_metadata, of_an_empty_last_batch_may_end_a_stream_without_end_marker) {
   const data_type none(type_id::null);
   const table source =
       support::table_of(ctx(), {{{"x", none, true, {}}}, {}}, {{support::random_array(none, {3}, 1)}});
@@ -75,17 +75,17 @@ TEST_F(whole_metadata, may_end_a_stream_without_end_marker_after_an_empty_body) 
   }
 }
 
-TEST_F(whole_metadata, of_too_few_field_nodes) {
+TEST_F(whole_metadata, with_too_few_field_nodes_is_refused) {
   const std::string bytes = file_of(pair_of(int64), 57);
   expect_refused(with_entries<6>(bytes, {57, 0, 57, 0, 57, 0}, 2), "2 field nodes, the schema needs 3");
 }
 
-TEST_F(whole_metadata, of_too_few_buffers) {
+TEST_F(whole_metadata, with_too_few_buffers_is_refused) {
   const std::string bytes = file_of(int64, 57);
   expect_refused(with_entries<4>(bytes, {0, 0, 0, 57 * 8}, 1), "1 buffers, the schema needs 2");
 }
 
-TEST_F(whole_metadata, of_too_few_variadic_counts) {
+TEST_F(whole_metadata, with_too_few_variadic_counts_is_refused) {
   auto views =
       support::plain_array(*support::random_array(data_type(type_id::string_view), {5, 0, nulls::absent}, 1));
   views.buffers.resize(2);
@@ -98,7 +98,7 @@ TEST_F(whole_metadata, of_too_few_variadic_counts) {
                  "0 counts of data buffers of views, the schema needs 1");
 }
 
-TEST_F(whole_metadata, of_a_child_with_too_few_rows) {
+TEST_F(whole_metadata, with_too_few_rows_of_a_child_is_refused) {
   const std::string pairs = file_of(pair_of(int64), 57);
   expect_refused(with<std::int64_t, 6>(pairs, {57, 0, 57, 0, 57, 0}, {57, 0, 57, 0, 50, 0}),
                  "column 'x', child 'b': 50 rows, its parent refers to 57");
@@ -107,19 +107,19 @@ TEST_F(whole_metadata, of_a_child_with_too_few_rows) {
                  "column 'x', child 'item': 170 rows, its parent refers to 171");
 }
 
-TEST_F(whole_metadata, of_a_column_with_other_rows_than_its_batch) {
+TEST_F(whole_metadata, with_a_row_count_unlike_its_batch_is_refused) {
   const std::string bytes = file_of(int64, 57);
   expect_refused(with<std::int64_t, 2>(bytes, {57, 0}, {56, 0}), "56 rows in a record batch of 57");
 }
 
-TEST_F(whole_metadata, of_impossible_null_counts) {
+TEST_F(whole_metadata, with_impossible_null_counts_is_refused) {
   const std::string bytes = file_of(int64, 57, nulls::all);
   for (const std::int64_t bad : {std::int64_t{58}, std::int64_t{-2}}) {
     expect_refused(with<std::int64_t, 2>(bytes, {57, 57}, {57, bad}), concat("57 rows and ", bad, " nulls"));
   }
 }
 
-TEST_F(whole_metadata, of_run_ends_with_nulls_or_without_values) {
+TEST_F(whole_metadata, of_run_ends_with_nulls_or_without_values_is_refused) {
   const data_type runs = data_type::nested("+r", {{"run_ends", data_type(type_id::int32), false, {}},
                                                   {"values", data_type(type_id::int8), true, {}}});
   auto array = support::plain_array(*support::random_array(runs, {57, 0, nulls::absent}, 2));

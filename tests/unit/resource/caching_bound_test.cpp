@@ -117,7 +117,7 @@ TEST_F(full_cache, frees_only_as_many_slabs_as_it_needs) {
   put(added, first());
 }
 
-TEST_F(full_cache, searches_again_after_the_bytes_of_one_slab_were_freed) {
+TEST_F(full_cache, searches_for_unused_slabs_again_after_frees_of_one_slab) {
   put(take_out(), first());
   const block alone = get(1000, first()); // no space for a slab of 8 blocks of 1024 bytes
   EXPECT_FALSE(alone.cached);
@@ -160,7 +160,7 @@ TEST_F(full_cache, searches_again_after_a_slab_was_freed_since_others_were_added
   put(cached, first());
 }
 
-TEST_F(full_cache, needs_at_most_a_slab_of_frees_to_search_again) {
+TEST_F(full_cache, searches_again_after_frees_of_one_slab_even_if_a_larger_request_failed) {
   put(take_out(), first());
   const block alone = get(4 * size, first());
   EXPECT_FALSE(alone.cached) << "larger than a slab";
@@ -316,7 +316,7 @@ TEST_F(bounded_cache, can_hold_512_slabs_within_its_limit) {
   }
 }
 
-TEST_F(bounded_cache, doubles_slabs_of_its_largest_small_blocks_up_to_eight_of_them) {
+TEST_F(bounded_cache, doubles_slabs_of_large_blocks_up_to_eight_blocks) {
   std::vector<block> live;
   std::vector<std::uint64_t> grown; // MiB that each new slab adds
   for (std::uint64_t before = 0; grown.size() < 5;) {
