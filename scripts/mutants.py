@@ -98,9 +98,7 @@ def planted(patch: str, name: str) -> Iterator[None]:
 
 
 def hunt(count: int) -> tuple[bool, str]:
-    """Returns whether random programs find the bug, and how: first plain programs, then programs on two
-    devices with captures by other libraries, then programs with failing backend calls.
-    """
+    """Returns whether random programs find the bug, and how. The later programs have further options."""
     for odds in ((), ODDS[:3], ODDS):
         code, text = run([SCHEDULES, "--count", str(count), *odds], 300)
         seed = SEED.search(text)
@@ -174,9 +172,7 @@ def drawn(folders: Sequence[str], seed: str) -> list[Mutant]:
 
 
 def tests_of(path: str, quick: bool) -> list[list[str]]:
-    """Returns the commands for the tests of a file: those of its C++ layer, or of Python test files with
-    similar names, then all others unless `quick`.
-    """
+    """Returns the tests of the file's C++ layer, or Python tests with similar names, then (not quick) all."""
     parts = Path(path).with_suffix("").parts[1:]
     if path.startswith("python/"):
         files = sorted((TREE / "tests" / "python").glob("test_*.py"))
