@@ -103,7 +103,7 @@ void random_program::capture() {
     capture_.reset();
   } else if (draw_.chance(30)) {
     const failure_rate working = others();
-    constexpr std::size_t most_calls = 24; // as many as two or three steps make
+    constexpr std::size_t most_calls = 24; // the backend calls of two or three steps
     const unsigned calls = chosen_.captures ? static_cast<unsigned>(draw_.below(most_calls)) : 0;
     capture_ = std::make_unique<testing::foreign_capture>(any_site().device, calls);
   }
