@@ -80,7 +80,7 @@ TEST_P(buffer_files, copy_the_written_bytes_before_the_caller_can_change_them) {
   EXPECT_EQ(here(target).substr(0, 4), "abc0");
 }
 
-TEST_P(buffer_files, are_written_at_once_or_when_flushed) {
+TEST_P(buffer_files, are_written_immediately_or_when_flushed) {
   for (const std::int64_t buffered : {0, 1, 64, 5000}) {
     const buffer_ptr target = zeros();
     buffer_writer file(target);

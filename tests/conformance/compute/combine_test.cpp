@@ -147,7 +147,7 @@ TEST_P(combine, writes_nothing_past_its_buffers) {
   EXPECT_EQ(guarded->memory().guard->check(), 0U);
 }
 
-TEST_P(combine, joins_a_table_of_every_type_at_once) {
+TEST_P(combine, joins_the_batches_of_a_table_with_every_type) {
   const std::vector<std::int64_t> rows{33, 0, 1, 70};
   schema fields;
   std::vector<std::vector<part>> parts;

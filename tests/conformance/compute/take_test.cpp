@@ -336,7 +336,7 @@ TEST_P(taken_rows, refuses_masks_of_other_types_and_lengths) {
   EXPECT_EQ(message, "a mask of 1 rows for 238 rows");
 }
 
-TEST_P(taken_rows, takes_a_table_of_every_type_at_once) {
+TEST_P(taken_rows, takes_rows_of_a_table_with_every_type) {
   support::table_shape shape;
   const table source = support::random_table(ctx(), carried_types(), shape);
   const row_numbers rows = random_rows(300, source.rows());

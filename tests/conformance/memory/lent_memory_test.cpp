@@ -179,7 +179,7 @@ TEST_P(lent_memory, is_reused_after_the_work_on_the_stream_of_its_return) {
   expect_reuse_behind(lent, held, first());
 }
 
-TEST_P(lent_memory, is_reused_at_once_on_the_stream_of_its_return) {
+TEST_P(lent_memory, is_reused_immediately_on_the_stream_of_its_return) {
   void* const lent = lend_memory(ctx(), lent_bytes, first(), "cudf");
   const auto held = hold(first());
   work_on(lent, 1, first());

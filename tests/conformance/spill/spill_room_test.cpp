@@ -103,7 +103,7 @@ TEST_P(room_for_requests, does_not_include_reserved_bytes) {
   EXPECT_EQ(avoided(), 0U);
 }
 
-TEST_P(room_for_requests, is_made_by_spilling_beside_a_reservation) {
+TEST_P(room_for_requests, is_made_by_spilling_although_a_reservation_holds_bytes) {
   const spill_handle kept = handle(1);
   const std::uint64_t bytes = in_use();
   const auto reserved = watch(ctx()->with_reservation(room - 2 * bytes));

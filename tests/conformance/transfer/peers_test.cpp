@@ -209,7 +209,7 @@ TEST_P(peers, keep_shared_dictionaries_shared) {
   EXPECT_EQ(moved.batches()[1].columns[1].dictionary(), shared);
 }
 
-TEST_P(peers, copy_one_allocation_at_once_without_a_kernel) {
+TEST_P(peers, copy_columns_of_one_allocation_in_one_call) {
   const buffer slab = make(table_bytes);
   fill(slab, 1, ctx()->work_stream());
   std::vector<buffer> columns;
@@ -236,7 +236,7 @@ TEST_P(peers, merge_many_small_ranges_into_one_copy) {
   expect_scattered(moved);
 }
 
-TEST_P(peers, copy_large_storages_directly_beside_small_ones) {
+TEST_P(peers, copy_large_storages_in_one_call_and_small_ones_in_windows) {
   constexpr std::size_t rows = 4000;
   std::vector<buffer> columns;
   for (std::uint8_t i = 0; i < 12; ++i) {

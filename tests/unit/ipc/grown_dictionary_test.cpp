@@ -79,7 +79,7 @@ TEST_F(grown_dictionaries, are_read_up_to_the_limit_of_their_offsets) {
   }
 }
 
-TEST_F(grown_dictionaries, have_for_each_batch_the_deltas_before_it) {
+TEST_F(grown_dictionaries, contain_for_each_batch_the_deltas_before_it) {
   const auto all = support::strings({"alpha", "beta", "gamma", "delta"});
   const auto begin = std::make_shared<support::plain_array>(*all);
   begin->length = 2;

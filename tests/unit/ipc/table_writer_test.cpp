@@ -161,7 +161,7 @@ TEST_F(table_writer, refuses_a_table_with_another_schema_and_continues) {
   EXPECT_ERROR(strict.write(first), type_mismatch, "'a' (int64), expected 'a' (int64, not null)");
 }
 
-TEST_F(table_writer, refuses_unsupported_tables_at_once) {
+TEST_F(table_writer, refuses_unsupported_schemas_in_the_constructor) {
   const auto words = data_type::dictionary(data_type(type_id::int8), data_type(type_id::string));
   const schema fields{{{"deep", data_type::dictionary(data_type(type_id::int8), words), true, {}}}, {}};
   EXPECT_ERROR(writer(file("a"), fields), unsupported, "column 'deep'");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t lent_bytes = 4096;
 
-TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_it_is_used_again) {
+TEST(lent_memory_with_an_unrecorded_use, waits_for_all_work_before_it_is_reused) {
   const auto device = sim::device::create({.seed = 1, .run_percent = 0});
   const auto ctx = context::create(device);
   const stream foreign(device);
@@ -34,7 +34,7 @@ TEST(lent_memory_with_a_use_that_could_not_be_noted, waits_for_all_work_before_i
   take_back_memory(next, lent_bytes, ours.native_handle());
 }
 
-TEST(lent_memory_with_a_use_that_could_not_be_noted, is_not_reused_by_its_pool) {
+TEST(lent_memory_with_an_unrecorded_use, is_not_reused_by_its_pool) {
   const auto device = sim::device::create({.seed = 1});
   const auto ctx = context::create(device);
   const stream foreign(device);

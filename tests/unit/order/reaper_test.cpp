@@ -61,7 +61,7 @@ private:
   });
 };
 
-TEST_P(reaper_test, runs_a_release_without_dependencies_at_once) {
+TEST_P(reaper_test, runs_a_release_without_dependencies_immediately) {
   int done = 0;
   releases.submit({.after = {}, .action = [&] { return ++done != 0; }, .label = {}, .bytes = 0});
   EXPECT_EQ(done, 1);

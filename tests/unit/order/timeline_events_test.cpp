@@ -61,7 +61,7 @@ TEST_F(events_of_timelines, are_at_most_sixteen_for_a_stream) {
   finished = true;
 }
 
-TEST_F(events_of_timelines, are_used_again) {
+TEST_F(events_of_timelines, are_reused) {
   const auto clocks = timelines::of(*driver);
   const stream foreign(driver);
   EXPECT_CALL(*driver, create_event()).Times(Exactly(1));

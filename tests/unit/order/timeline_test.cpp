@@ -70,7 +70,7 @@ TEST_F(timelines_test, record_an_event_on_an_own_stream_only_when_another_needs_
   EXPECT_EQ(events(), 2U);
 }
 
-TEST_F(timelines_test, record_at_once_on_a_foreign_stream) {
+TEST_F(timelines_test, record_an_event_immediately_on_a_foreign_stream) {
   point done;
   std::unique_ptr<sim::hold> gate;
   {

@@ -172,7 +172,7 @@ TEST_F(full_cache, searches_again_after_frees_of_one_slab_even_if_a_larger_reque
   put(cached, first());
 }
 
-TEST_F(full_cache, searches_again_at_once_after_a_successful_search) {
+TEST_F(full_cache, searches_again_immediately_after_a_successful_search) {
   put(take_out(), first());
   const block alone = get(1000, first());
   EXPECT_FALSE(alone.cached);

@@ -248,7 +248,7 @@ TEST_F(guard_resource_test, keeps_the_newest_blocks_in_quarantine_up_to_its_limi
   EXPECT_EQ(upstream->given_back, freed) << "the oldest first";
 }
 
-TEST_F(guard_resource_test, frees_at_once_without_a_quarantine) {
+TEST_F(guard_resource_test, frees_immediately_without_a_quarantine) {
   make({.quarantine = 0});
   give_back(take(100));
   EXPECT_EQ(upstream->given_back.size(), 1U);

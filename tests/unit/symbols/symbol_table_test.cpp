@@ -81,7 +81,7 @@ TEST(symbol_table, accepts_only_valid_utf8) {
   EXPECT_EQ(table->size(), 3U);
 }
 
-TEST(symbol_table, adds_many_names_at_once) {
+TEST(symbol_table, interns_many_names_in_one_call) {
   const auto table = symbol_table::make();
   table->intern("name 7");
   const std::vector<std::string> names = numbered_names(5000);

@@ -302,7 +302,7 @@ TEST_F(simulated, device_throws_out_of_memory_beyond_its_size) {
   }
 }
 
-TEST_F(simulated, devices_beside_each_other_share_streams_and_memory) {
+TEST_F(simulated, created_for_another_library_share_streams_and_memory) {
   options second = seeded(7);
   second.beside = on;
   const auto library = device::create(second);
