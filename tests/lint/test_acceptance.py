@@ -119,7 +119,7 @@ def test_a_name_of_a_missing_test_is_found() -> None:
 
 def test_a_unit_test_alone_does_not_prove_a_line() -> None:
     name = "ordering.memory_dropped_during_a_write_is_not_reused_before_its_end"
-    page = TABLE.replace(name, "reaper.runs_a_release_without_dependencies_at_once")
+    page = TABLE.replace(name, "reaper_test.runs_a_release_without_dependencies_immediately")
     assert unproved(page) == ["drop while work is pending on another stream is safe"]
 
 
