@@ -58,7 +58,7 @@ TEST_F(inspecting, the_nulls_of_a_nested_column_are_those_of_its_rows) {
   EXPECT_EQ(seen.columns[1].nulls, 1);
 }
 
-TEST_F(inspecting, a_summary_begins_empty_and_a_column_as_nullable_and_carried) {
+TEST_F(inspecting, a_default_summary_is_empty_and_a_default_column_nullable_and_supported) {
   EXPECT_EQ(file_summary{}.bytes, 0U);
   const column_summary column;
   EXPECT_TRUE(column.nullable);

@@ -100,7 +100,7 @@ TEST(chain_windows, keep_the_reader_of_a_chain_over_several_windows) {
   EXPECT_LE(count.made, chains);
 }
 
-TEST(chain_windows, begin_with_the_longest_chains) {
+TEST(chain_windows, process_the_longest_chains_first) {
   std::vector<scatter_step> steps = some_chains(5, 4);
   constexpr std::array<std::int64_t, 5> chunks{1, 3, 2, 4, 3};
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -121,10 +121,11 @@ TEST(chain_windows, begin_with_the_longest_chains) {
     }
     windows.close();
   }
-  EXPECT_EQ(begun, (std::vector<std::size_t>{3, 1, 4, 2, 0})) << "in the order of the source if equally long";
+  EXPECT_EQ(begun, (std::vector<std::size_t>{3, 1, 4, 2, 0}))
+      << "chains of equal length in the order of the source";
 }
 
-TEST(chain_windows, begin_their_time_with_their_first_chain) {
+TEST(chain_windows, limit_their_time_from_the_start_of_their_first_chain) {
   const std::vector<scatter_step> steps = some_chains(4, 2);
   const chunk_cutter cutter(steps, window_chunk, decoded_at);
   chain_windows windows(cutter, threads);
