@@ -9,8 +9,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -105,22 +108,21 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
 }
 
 /// Reports the batches whose bytes have been read, approximately: a scatter counts bytes from the first step
-/// on.
+/// on. A second scatter of the same batches starts from 0, and the report stays as it is until it is as far.
 class batch_progress {
 public:
-  batch_progress(const progress_hook& hook, const piece_table& batches) : hook_(hook), batches_(batches) {
-    if (hook_) {
-      for (const std::uint64_t each : batches.read_bytes) {
-        read_up_to_.push_back((read_up_to_.empty() ? 0 : read_up_to_.back()) + each);
-      }
-    }
-  }
+  /// @param batches  their messages are parsed when the first bytes are reported.
+  batch_progress(const progress_hook& hook, const piece_table& batches) : hook_(hook), batches_(batches) {}
 
   [[nodiscard]] scatter_progress of_bytes() {
     if (!hook_) {
       return {};
     }
     return [this](std::uint64_t bytes) {
+      if (read_up_to_.empty()) {
+        std::ranges::copy(batches_.read_bytes, std::back_inserter(read_up_to_));
+        std::partial_sum(read_up_to_.begin(), read_up_to_.end(), read_up_to_.begin());
+      }
       const auto end = std::ranges::upper_bound(read_up_to_, bytes);
       tell(static_cast<std::size_t>(end - read_up_to_.begin()));
     };
@@ -233,17 +235,41 @@ private:
   scattered made_;
 };
 
-std::vector<planned_table*> pointers_to(std::vector<planned_table>& tables) {
-  std::vector<planned_table*> all;
-  all.reserve(tables.size());
-  for (planned_table& each : tables) {
-    all.push_back(&each);
+/// Parses the messages of tables and groups them. Returns false if a plan can't take them.
+/// @param assume  as in `read_pieces`
+using table_planner = std::function<bool(bool assume)>;
+
+/// Plans tables and reads them. Compressed list offsets are assumed to be as writers write them, so that they
+/// are decoded once. Only the decoded offsets show whether they are: if not, this plans without the
+/// assumption and reads again.
+/// Returns null if a plan can't take the tables.
+std::unique_ptr<slab_read> read_slab(const std::shared_ptr<context>& ctx, const planned_source& from,
+                                     const planned_dictionaries& dictionaries,
+                                     const std::vector<planned_table*>& tables, const table_planner& plan,
+                                     const scatter_progress& progress = {},
+                                     std::uint64_t movement_bytes = 0) {
+  bool assume = true;
+  while (plan(assume)) {
+    auto reading = std::make_unique<slab_read>(ctx, from, dictionaries, tables);
+    if (reading->run(progress, movement_bytes)) {
+      return reading;
+    }
+    assume = false; // nothing can contradict the next read
   }
-  return all;
+  return nullptr;
+}
+
+std::vector<planned_table*> tables_of(planned_dictionaries& dictionaries) {
+  std::vector<planned_table*> tables;
+  for (planned_table& each : dictionaries.tables()) {
+    tables.push_back(&each);
+  }
+  return tables;
 }
 
 void group_batches(planned_table& batches, const planned_dictionaries& dictionaries, bool join) {
   const auto cut = [&](std::size_t piece) { return !join || dictionaries.replaced(batches, piece); };
+  batches.groups.clear();
   for (piece_group& each : take_groups(batches.pieces, cut)) {
     batches.groups.push_back({std::move(each), {}});
   }
@@ -275,39 +301,6 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
   return table::make_sharing(ctx, from.fields(), std::move(made));
 }
 
-enum class outcome { read, not_planned, assumed_wrongly };
-
-outcome try_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
-                  std::span<const batch_span> spans, bool join, bool assume, const progress_hook& hook,
-                  std::optional<whole_result>& result) {
-  const auto ring = staging_ring::of(ctx);
-  const auto run_in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
-    ring->run_in_parallel(tasks, work);
-  };
-  planned_table batches{.pieces = batches_of(from, from.messages_of(spans)), .groups = {}};
-  planned_dictionaries dictionaries(from, batches.pieces.messages);
-  if (!dictionaries.plan(assume, run_in_parallel) ||
-      !read_pieces(batches.pieces, from.bytes(), assume, run_in_parallel)) {
-    return outcome::not_planned;
-  }
-  group_batches(batches, dictionaries, join);
-  std::vector<planned_table*> tables = pointers_to(dictionaries.tables());
-  tables.push_back(&batches);
-  slab_read reading(ctx, from, dictionaries, std::move(tables));
-  batch_progress progress(hook, batches.pieces);
-  if (!reading.run(progress.of_bytes())) {
-    return outcome::assumed_wrongly;
-  }
-  std::uint64_t body_bytes = 0;
-  for (const std::uint64_t each : batches.pieces.body_bytes) {
-    body_bytes += each;
-  }
-  result = whole_result{table_of(ctx, from, batches, reading.columns()),
-                        static_cast<std::int64_t>(batches.pieces.messages.size()), body_bytes};
-  progress.finish();
-  return outcome::read;
-}
-
 } // namespace
 
 piece_table batches_of(const planned_source& from, std::vector<planned_message> messages) {
@@ -327,32 +320,45 @@ void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& wo
 std::optional<whole_result> read_whole(const std::shared_ptr<context>& ctx, const planned_source& from,
                                        std::span<const batch_span> spans, bool join,
                                        const progress_hook& hook) {
-  ipc::progress reported;
-  const progress_hook rising = [&](const ipc::progress& so_far) {
-    if (so_far.batches >= reported.batches) { // a second read starts from 0
-      reported = so_far;
-    }
-    hook(reported);
+  const auto ring = staging_ring::of(ctx);
+  const auto run_in_parallel = [&](std::size_t tasks, const std::function<void(std::size_t)>& work) {
+    ring->run_in_parallel(tasks, work);
   };
-  const progress_hook heard = hook ? rising : hook;
-  std::optional<whole_result> result;
-  if (try_whole(ctx, from, spans, join, true, heard, result) == outcome::assumed_wrongly) {
-    try_whole(ctx, from, spans, join, false, heard, result);
+  planned_table batches{.pieces = batches_of(from, from.messages_of(spans)), .groups = {}};
+  planned_dictionaries dictionaries(from, batches.pieces.messages);
+  const auto plan = [&](bool assume) {
+    if (!dictionaries.plan(assume, run_in_parallel) ||
+        !read_pieces(batches.pieces, from.bytes(), assume, run_in_parallel)) {
+      return false;
+    }
+    group_batches(batches, dictionaries, join);
+    return true;
+  };
+  std::vector<planned_table*> tables = tables_of(dictionaries);
+  tables.push_back(&batches);
+  batch_progress progress(hook, batches.pieces);
+  const auto reading = read_slab(ctx, from, dictionaries, tables, plan, progress.of_bytes());
+  if (reading == nullptr) {
+    return std::nullopt;
   }
+  const auto& bodies = batches.pieces.body_bytes;
+  whole_result result{table_of(ctx, from, batches, reading->columns()),
+                      static_cast<std::int64_t>(batches.pieces.messages.size()),
+                      std::accumulate(bodies.begin(), bodies.end(), std::uint64_t{0})};
+  progress.finish();
   return result;
 }
 
 bool read_values(const std::shared_ptr<context>& ctx, const planned_source& from,
                  planned_dictionaries& dictionaries) {
-  if (!dictionaries.plan(true, run_here)) {
-    return false;
-  }
   std::vector<planned_table>& tables = dictionaries.tables();
-  std::optional<slab_read> reading(std::in_place, ctx, from, dictionaries, pointers_to(tables));
-  if (!tables.empty() && !reading->run({})) {
-    dictionaries.plan(false, run_here);
-    reading.emplace(ctx, from, dictionaries, pointers_to(tables));
-    reading->run({});
+  if (tables.empty()) {
+    return true;
+  }
+  const auto plan = [&](bool assume) { return dictionaries.plan(assume, run_here); };
+  const auto reading = read_slab(ctx, from, dictionaries, tables_of(dictionaries), plan);
+  if (reading == nullptr) {
+    return false;
   }
   whole_columns columns = reading->columns();
   std::vector<std::vector<std::shared_ptr<const column>>> values(tables.size());
@@ -376,15 +382,14 @@ std::unique_ptr<scan> scan_planned(const std::shared_ptr<context>& ctx,
 table read_window(const std::shared_ptr<context>& ctx, const planned_source& from, piece_table batches,
                   const planned_dictionaries& dictionaries) {
   planned_table window{.pieces = std::move(batches), .groups = {}};
-  group_batches(window, dictionaries, true);
-  std::optional<slab_read> reading(std::in_place, ctx, from, dictionaries, std::vector{&window});
-  if (!reading->run({}, from.body_bytes())) {
-    read_pieces(window.pieces, from.bytes(), false, run_here);
-    window.groups.clear();
+  const auto plan = [&](bool assume) {
+    if (!assume) {
+      read_pieces(window.pieces, from.bytes(), false, run_here);
+    }
     group_batches(window, dictionaries, true);
-    reading.emplace(ctx, from, dictionaries, std::vector{&window});
-    reading->run({}, from.body_bytes());
-  }
+    return true;
+  };
+  const auto reading = read_slab(ctx, from, dictionaries, {&window}, plan, {}, from.body_bytes());
   return table_of(ctx, from, window, reading->columns());
 }
 
