@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "saeta/device/equal_values.hpp"
+
 #include <cstdint>
 
 namespace saeta {
@@ -101,10 +103,13 @@ struct gather_target {
   std::uint64_t fill = 0;      ///< the value that replaces a null, in the low bytes
 };
 
+#ifdef __CUDACC__
+#pragma nv_exec_check_disable // `run` is a function of the host or of the device, as the caller is
+#endif
 /// Calls `run` with a value of the kind's type, in the kernels of the host and of a GPU. Each backend has
 /// its own half and bool types.
 template <class Half, class Truth, class Run>
-void with_number(number_kind kind, Run run) {
+SAETA_ANY_DEVICE void with_number(number_kind kind, Run run) {
   switch (kind) {
   case number_kind::int8:
     return run(std::int8_t{});

@@ -60,30 +60,13 @@ __device__ inline void note_bad(const cast_work& work, std::int64_t row) { // un
 
 template <class Target>
 __device__ bool cast_row(const cast_work& work, std::int64_t row) {
-  switch (work.from) {
-  case number_kind::int8:
-    return cast_row<Target, std::int8_t>(work, row);
-  case number_kind::uint8:
-    return cast_row<Target, std::uint8_t>(work, row);
-  case number_kind::int16:
-    return cast_row<Target, std::int16_t>(work, row);
-  case number_kind::uint16:
-    return cast_row<Target, std::uint16_t>(work, row);
-  case number_kind::int32:
-    return cast_row<Target, std::int32_t>(work, row);
-  case number_kind::uint32:
-    return cast_row<Target, std::uint32_t>(work, row);
-  case number_kind::int64:
-    return cast_row<Target, std::int64_t>(work, row);
-  case number_kind::uint64:
-    return cast_row<Target, std::uint64_t>(work, row);
-  case number_kind::half_float:
-    return cast_row<Target, __half>(work, row);
-  case number_kind::float32:
-    return cast_row<Target, float>(work, row);
-  default:
-    return cast_row<Target, double>(work, row);
-  }
+  bool good = false;
+  with_number<__half, truth>(work.from, [&]<class Source>(Source) {
+    if constexpr (!std::is_same_v<Source, truth>) {
+      good = cast_row<Target, Source>(work, row);
+    }
+  });
+  return good;
 }
 
 /// Kernels of their own: the kernel of other numbers needs fewer registers.

@@ -42,11 +42,6 @@ __device__ Target convert_number(Source value) {
   }
 }
 
-template <class Target, class Source>
-__device__ Target load_as(const void* values, std::int64_t row) {
-  return convert_number<Target>(static_cast<const Source*>(values)[row]);
-}
-
 /// The value of a row. All threads of a warp load from the same column, so the branches do not diverge.
 template <class Target>
 __device__ Target load(const gathered_column& column, std::int64_t row, std::int64_t rows_a_bit,
@@ -60,32 +55,11 @@ __device__ Target load(const gathered_column& column, std::int64_t row, std::int
   if (column.values == nullptr) {
     return convert_number<Target>(truth{1});
   }
-  switch (column.kind) {
-  case number_kind::boolean:
-    return load_as<Target, truth>(column.values, row);
-  case number_kind::int8:
-    return load_as<Target, std::int8_t>(column.values, row);
-  case number_kind::uint8:
-    return load_as<Target, std::uint8_t>(column.values, row);
-  case number_kind::int16:
-    return load_as<Target, std::int16_t>(column.values, row);
-  case number_kind::uint16:
-    return load_as<Target, std::uint16_t>(column.values, row);
-  case number_kind::int32:
-    return load_as<Target, std::int32_t>(column.values, row);
-  case number_kind::uint32:
-    return load_as<Target, std::uint32_t>(column.values, row);
-  case number_kind::int64:
-    return load_as<Target, std::int64_t>(column.values, row);
-  case number_kind::uint64:
-    return load_as<Target, std::uint64_t>(column.values, row);
-  case number_kind::half_float:
-    return load_as<Target, __half>(column.values, row);
-  case number_kind::float32:
-    return load_as<Target, float>(column.values, row);
-  default:
-    return load_as<Target, double>(column.values, row);
-  }
+  Target value;
+  with_number<__half, truth>(column.kind, [&]<class Source>(Source) {
+    value = convert_number<Target>(static_cast<const Source*>(column.values)[row]);
+  });
+  return value;
 }
 
 /// The size of a tile. Tiles pass through shared memory, because loads are contiguous along a column and
