@@ -25,11 +25,6 @@ std::shared_ptr<budget> pinned_of(const context_options& options, device_id devi
                                : budget::create(concat("page-locked for ", to_string(device)));
 }
 
-pressure_policy without_hooks(pressure_policy policy) {
-  policy.hooks = false;
-  return policy;
-}
-
 } // namespace
 
 context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
@@ -46,7 +41,7 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
                                         [this](const shortage& need) { return make_room(need); })) {
   if (!on_host()) {
     pinned_relief = std::make_unique<pressure>(
-        without_hooks(options.pressure), *releases, *log, device->device(), [this](const shortage& need) {
+        options.pressure, *releases, *log, device->device(), [this](const shortage& need) {
           return need.full == nullptr ? pinned_pool->trim() + services.trim() : 0;
         });
   }

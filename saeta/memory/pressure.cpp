@@ -123,13 +123,9 @@ bool pressure::relieve(shortage& need) {
     return false;
   }
   if (need.attempt <= drain) {
-    if (policy_.drain) {
-      releases_.drain();
-    }
+    releases_.drain();
     need.releases_seen = releases_.done();
-    if (policy_.drain) {
-      return true;
-    }
+    return true;
   }
   if (need.attempt <= await_releases) {
     if (policy_.release_wait.count() > 0 && wait_for_a_release(need)) {
@@ -139,7 +135,7 @@ bool pressure::relieve(shortage& need) {
   }
   if (need.attempt <= trim) {
     need.attempt = trim;
-    if (policy_.trim && trim_(need) != 0) {
+    if (trim_(need) != 0) {
       return true;
     }
   }
@@ -147,7 +143,7 @@ bool pressure::relieve(shortage& need) {
     return false;
   }
   need.attempt = std::max<std::size_t>(need.attempt, first_hook);
-  if (policy_.hooks && ask_hooks(need, need.attempt)) {
+  if (ask_hooks(need, need.attempt)) {
     return true;
   }
   if (need.full == nullptr || policy_.wait.count() == 0 || need.charged) {

@@ -1,4 +1,4 @@
-// The steps that may make room when a request does not fit. Each step is optional; they run in this order.
+// The steps that may make room when a request does not fit. They run in this order.
 //
 //   1. finished releases are carried out
 //   2. pending releases are waited for, one after the other, at most `release_wait`. Releases that wait for
@@ -33,11 +33,9 @@
 namespace saeta {
 
 struct pressure_policy {
-  bool drain = true;                              ///< step 1
-  std::chrono::milliseconds release_wait{10'000}; ///< step 2; 0: skipped
-  bool trim = true;                               ///< step 3
-  bool hooks = true;                              ///< step 4
-  std::chrono::milliseconds wait{0};              ///< step 5; 0: skipped
+  /// Step 2; 0: skipped, for a program that lets the work of the device go on only between its own calls.
+  std::chrono::milliseconds release_wait{10'000};
+  std::chrono::milliseconds wait{0}; ///< step 5; 0: skipped
 };
 
 /// Called to free at least `bytes` of a device; returns the bytes that it freed, 0 for none.

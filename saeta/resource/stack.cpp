@@ -143,7 +143,7 @@ std::shared_ptr<resource> decorate(decorator_kind kind, std::shared_ptr<resource
   case decorator_kind::guard:
     return built.guard = std::make_shared<guard_resource>(std::move(below), parts.device, options.guard);
   case decorator_kind::fault:
-    return built.fault = std::make_shared<fault_resource>(std::move(below), options.fail_at);
+    return built.fault = std::make_shared<fault_resource>(std::move(below));
   }
   throw error(errc::invalid_argument, concat("no decorator has the number ", static_cast<int>(kind)));
 }

@@ -45,7 +45,6 @@ struct stack_options {
   bool exportable_pool = false;
   caching_options caching;
   guard_options guard;
-  std::uint64_t fail_at = 0;    ///< for `fault`: the position of the allocation that fails, from 1; 0: none
   resource_source custom_base;  ///< replaces the base
   resource_source custom_slabs; ///< replaces `slabs_from` below the cache
 };

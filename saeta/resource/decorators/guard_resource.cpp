@@ -11,14 +11,8 @@ namespace saeta {
 
 guard_resource::guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                                guard_options options)
-    : decorator(std::move(upstream)) {
-  require_argument(device, "device");
-  if (options.canary % device_alignment != 0) {
-    throw error(errc::invalid_argument, concat("guard: a canary of ", options.canary,
-                                               " bytes is not a multiple of ", device_alignment));
-  }
-  state_ = std::make_unique<guard_state>(device, options);
-}
+    : decorator(std::move(upstream)),
+      state_(std::make_unique<guard_state>(required(device, "device"), options)) {}
 
 guard_resource::~guard_resource() {
   state_->shrink(0, upstream());
@@ -32,10 +26,10 @@ block guard_resource::do_allocate(const allocation_request& request, const strea
     return upstream().allocate(request, stream);
   }
   const std::size_t alignment = std::max(request.alignment, state_->own_alignment);
-  const std::size_t canary = state_->options.canary;
-  const std::size_t front = round_up(canary, alignment);
+  const std::size_t front = round_up(guard_canary, alignment);
   allocation_request around = request;
-  around.bytes = checked_add(checked_add(front, request.bytes, "guarded block"), canary, "guarded block");
+  around.bytes =
+      checked_add(checked_add(front, request.bytes, "guarded block"), guard_canary, "guarded block");
 
   guarded made;
   try {

@@ -1,8 +1,8 @@
-// Decorator: finds misuse of memory. It poisons memory on allocate and on free, checks canaries at both ends
+// Decorator: finds misuse of memory. It poisons memory on allocate (0xA5) and on free (0xDD), checks canaries at both ends
 // at free, keeps freed blocks in a quarantine and checks their poison when they leave it, and detects
 // overlaps.
 //
-// What      Each block gets `canary` bytes before and after it. A budget above the guard does not count them,
+// What      Each block gets a canary of 256 bytes before and after it. A budget above the guard does not count them,
 //           one below does.
 // Order     Canaries and the poison of a new block are queued on its stream. The poison of a freed block is
 //           queued on the guard's stream, after the last use. A freed block stays in quarantine until the
@@ -29,8 +29,6 @@
 namespace saeta {
 
 struct guard_options {
-  std::size_t canary = 256;           ///< bytes at each end, a multiple of 256; 0: none
-  bool poison = true;                 ///< fill on allocate (0xA5) and on free (0xDD)
   std::size_t quarantine = 64u << 20; ///< maximum bytes of freed blocks that are kept from reuse; 0: none
 };
 
@@ -49,7 +47,6 @@ struct guard_state;
 
 class guard_resource final : public decorator {
 public:
-  /// @throws error invalid_argument for a canary that is not a multiple of 256.
   guard_resource(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
                  guard_options options = {});
   ~guard_resource() override;

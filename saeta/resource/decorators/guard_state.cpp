@@ -50,13 +50,9 @@ void guard_state::paint(const guarded& made, stream_ref stream) const {
   const auto fill = [&](std::uint8_t* from, std::uint8_t value, std::size_t bytes) {
     stream.owner().fill(from, value, bytes, stream.native_handle());
   };
-  if (options.canary != 0) {
-    fill(start(made) - options.canary, canary_value, options.canary);
-    fill(start(made) + made.outer.bytes, canary_value, options.canary);
-  }
-  if (options.poison) {
-    fill(start(made), fresh_value, made.outer.bytes);
-  }
+  fill(start(made) - guard_canary, canary_value, guard_canary);
+  fill(start(made) + made.outer.bytes, canary_value, guard_canary);
+  fill(start(made), fresh_value, made.outer.bytes);
 }
 
 bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept {
@@ -65,10 +61,8 @@ bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept 
     for (const point& each : after) {
       wait(stream, each);
     }
-    if (options.poison) {
-      stream.owner().fill(freed.outer.pointer, freed_value, freed.outer.bytes, stream.native_handle());
-      freed.poisoned = true;
-    }
+    stream.owner().fill(freed.outer.pointer, freed_value, freed.outer.bytes, stream.native_handle());
+    freed.poisoned = true;
     freed.freed = mark(stream);
     return true;
   } catch (...) {
@@ -138,15 +132,14 @@ bool guard_state::take_back(const block& returned, std::span<const point> after,
 void guard_state::add_regions(guarded& of, std::vector<guard_region>& regions,
                               std::vector<guard_suspect>& suspects) const {
   const auto size = static_cast<std::int64_t>(of.outer.bytes);
-  const auto canary = static_cast<std::int64_t>(options.canary);
   const auto add = [&](kind found, std::int64_t offset, std::size_t bytes, std::uint8_t expected) {
     if (bytes != 0 && (of.found & (1u << static_cast<unsigned>(found))) == 0) {
       suspects.push_back({&of, found, offset});
       regions.push_back({start(of) + offset, bytes, expected});
     }
   };
-  add(kind::front_canary, -canary, options.canary, canary_value);
-  add(kind::back_canary, size, options.canary, canary_value);
+  add(kind::front_canary, -static_cast<std::int64_t>(guard_canary), guard_canary, canary_value);
+  add(kind::back_canary, size, guard_canary, canary_value);
   add(kind::written_after_free, 0, of.poisoned ? of.outer.bytes : 0, freed_value);
 }
 

@@ -13,6 +13,10 @@
 
 namespace saeta {
 
+/// Bytes before and after a block that must stay as they were painted.
+inline constexpr std::size_t guard_canary = 256;
+static_assert(guard_canary % device_alignment == 0);
+
 /// A block that a caller holds or has freed, and the upstream block around it.
 struct guarded {
   block inner;

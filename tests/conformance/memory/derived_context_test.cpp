@@ -109,7 +109,6 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_refunds_every_byte) {
     SCOPED_TRACE(base);
     context_options options;
     options.budget = limit;
-    options.pressure = {.drain = false, .release_wait = std::chrono::milliseconds(0), .trim = false};
     parse_stack("logging, budget, fault, " + base, options.memory);
     const auto ctx = new_context(options);
     const auto query = watch(ctx->with_budget("query", 10'000));
@@ -118,13 +117,14 @@ TEST_P(derived_contexts, a_failed_upstream_allocation_refunds_every_byte) {
     for (const auto& from : {ctx, query, promised}) {
       const budget_statistics above = ctx->reports().statistics().budget;
       const budget_statistics below = query->reports().statistics().budget;
-      ctx->memory().fault->fail_allocation(1);
+      ctx->memory().fault->fail_allocation(1, 100); // of a request that is tried again when room was made
       try {
         static_cast<void>(take(from, 2000));
         ADD_FAILURE() << "allocated";
       } catch (const error& e) {
         EXPECT_EQ(e.code(), errc::out_of_memory) << e.what();
       }
+      ctx->memory().fault->fail_allocation(0);
       EXPECT_EQ(ctx->reports().statistics().budget.current, above.current);
       EXPECT_EQ(ctx->reports().statistics().budget.reserved, above.reserved);
       EXPECT_EQ(ctx->reports().statistics().budget.remaining, above.remaining);

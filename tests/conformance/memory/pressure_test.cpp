@@ -68,8 +68,7 @@ TEST_P(pressure_steps, a_request_waits_for_pending_releases) {
 }
 
 TEST_P(pressure_steps, without_a_wait_a_request_is_refused_while_a_release_is_pending) {
-  const auto ctx =
-      with("budget, direct", {.drain = true, .release_wait = std::chrono::milliseconds(0), .trim = true});
+  const auto ctx = with("budget, direct", {.release_wait = std::chrono::milliseconds(0)});
   const auto writer = ctx->borrow_stream();
   const auto held = drop_pending(ctx, writer.ref());
   if (!held) {
@@ -106,20 +105,14 @@ TEST_P(pressure_steps, a_drain_is_logged_with_the_number_of_its_releases) {
   ctx->reports().log()->detach(sink);
 }
 
-TEST_P(pressure_steps, unused_memory_is_trimmed_unless_the_policy_disables_it) {
-  for (const bool trims : {true, false}) {
-    const auto ctx = with("guard, budget, direct", {.trim = trims}); // quarantined blocks are charged
-    static_cast<void>(take(ctx, room / 2));
-    EXPECT_GE(ctx->reports().statistics().budget.current, room / 2) << "in quarantine";
-    if (trims) {
-      EXPECT_EQ(take(ctx, room - 4096).size(), room - 4096);
-      EXPECT_EQ(ctx->reports().statistics().budget.refused, 0U);
-    } else {
-      expect_refused(ctx, room - 4096);
-    }
-    ctx->trim();
-    EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
-  }
+TEST_P(pressure_steps, unused_memory_is_trimmed) {
+  const auto ctx = with("guard, budget, direct", {}); // quarantined blocks are charged
+  static_cast<void>(take(ctx, room / 2));
+  EXPECT_GE(ctx->reports().statistics().budget.current, room / 2) << "in quarantine";
+  EXPECT_EQ(take(ctx, room - 4096).size(), room - 4096);
+  EXPECT_EQ(ctx->reports().statistics().budget.refused, 0U);
+  ctx->trim();
+  EXPECT_EQ(ctx->reports().statistics().budget.current, 0U);
 }
 
 TEST_P(pressure_steps, a_refusal_of_a_child_does_not_trim_the_cache_of_its_siblings) {
@@ -157,17 +150,6 @@ TEST_P(pressure_steps, hooks_come_after_trimming_and_before_the_refusal) {
   EXPECT_EQ(kept_when_asked, ctx->reports().statistics().budget.current) << "of the held block alone";
   using enum memory_event;
   EXPECT_EQ(kinds(*sink), (std::vector<memory_event>{allocate, allocate, free, trim, relief, refuse}));
-}
-
-TEST_P(pressure_steps, hooks_are_not_called_if_the_policy_disables_them) {
-  const auto ctx = with("budget", {.hooks = false});
-  int asked = 0;
-  const auto hook = ctx->add_pressure_hook("spill", 0, [&](std::uint64_t) {
-    ++asked;
-    return std::uint64_t{1};
-  });
-  expect_refused(ctx, room + 1);
-  EXPECT_EQ(asked, 0);
 }
 
 TEST_P(pressure_steps, a_room_maker_is_called_until_it_frees_nothing) {

@@ -169,10 +169,7 @@ TEST(standard_options_of_a_context, are_as_documented) {
   EXPECT_EQ(standard.budget, budget::unlimited);
   EXPECT_EQ(standard.max_streams, 32U);
   EXPECT_EQ(standard.releases, release_thread::background);
-  EXPECT_TRUE(standard.pressure.drain);
   EXPECT_EQ(standard.pressure.release_wait, std::chrono::seconds(10));
-  EXPECT_TRUE(standard.pressure.trim);
-  EXPECT_TRUE(standard.pressure.hooks);
   EXPECT_EQ(standard.pressure.wait, std::chrono::milliseconds(0));
   EXPECT_EQ(standard.staging.threads, 0U);
   EXPECT_EQ(standard.staging.pinned_bytes, std::numeric_limits<std::uint64_t>::max());

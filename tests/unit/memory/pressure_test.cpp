@@ -29,6 +29,13 @@ protected:
   [[nodiscard]] pressure make(const pressure_policy& policy) {
     return {policy, releases_, log_, device_->device(), [](const shortage&) { return std::size_t{0}; }};
   }
+  /// A request that the first step, a drain, did not help.
+  [[nodiscard]] shortage drained(std::uint64_t bytes, budget* full = nullptr) const {
+    shortage need(bytes, full);
+    need.attempt = 1;
+    need.releases_seen = releases_.done();
+    return need;
+  }
   /// Submits a release that is pending until the returned gate is opened.
   [[nodiscard]] std::unique_ptr<sim::hold> submit_pending() {
     auto gate = device_->close_gate(stream_.ref().native_handle());
@@ -48,7 +55,7 @@ protected:
 };
 
 TEST_F(pressure_test, calls_hooks_by_priority_then_by_registration) {
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   std::vector<std::string> asked;
   std::vector<hook_registration> hooks;
   const std::vector<std::pair<std::string, int>> registered{{"first", 0},  {"second", 0},   {"urgent", 5},
@@ -60,7 +67,7 @@ TEST_F(pressure_test, calls_hooks_by_priority_then_by_registration) {
       return std::uint64_t{0};
     }));
   }
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_FALSE(steps.relieve(missing));
   const std::vector<std::string> expected{"urgent", "urgent too", "first", "second",
                                           "third",  "fourth",     "last",  "last too"};
@@ -68,23 +75,23 @@ TEST_F(pressure_test, calls_hooks_by_priority_then_by_registration) {
 }
 
 TEST_F(pressure_test, waits_for_pending_releases) {
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   const interrupts hook([&] { gate->open(); }); // called when the wait has begun
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_TRUE(steps.relieve(missing));
   EXPECT_TRUE(released_) << "did not wait";
   EXPECT_EQ(releases_.pending(), 0U);
 }
 
 TEST_F(pressure_test, notices_a_release_that_finishes_before_the_wait) {
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   const interrupts hook([&] { // called before the wait begins
     gate->open();
     EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
   });
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_TRUE(steps.relieve(missing));
 }
 
@@ -103,7 +110,7 @@ TEST_F(pressure_test, retries_once_after_a_release_since_the_last_attempt) {
 
 TEST_F(pressure_test, limits_the_wait_for_pending_releases) {
   const stopped_clock clock;
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   int asked = 0;
   const interrupts hook([&] {
@@ -112,7 +119,7 @@ TEST_F(pressure_test, limits_the_wait_for_pending_releases) {
     }
     stopped_clock::move_by(std::chrono::minutes(5));
   });
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_NO_THROW(EXPECT_FALSE(steps.relieve(missing)) << "nothing was released");
   EXPECT_EQ(asked, 1);
   EXPECT_FALSE(released_);
@@ -121,11 +128,11 @@ TEST_F(pressure_test, limits_the_wait_for_pending_releases) {
 }
 
 TEST_F(pressure_test, a_wait_for_pending_releases_can_be_interrupted) {
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5)});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   {
     const interrupts hook([] { throw stop{}; });
-    shortage missing(10, nullptr);
+    shortage missing = drained(10);
     EXPECT_THROW(steps.relieve(missing), stop);
   }
   EXPECT_FALSE(released_);
@@ -134,7 +141,7 @@ TEST_F(pressure_test, a_wait_for_pending_releases_can_be_interrupted) {
 }
 
 TEST_F(pressure_test, calls_the_interrupt_hook_repeatedly_while_it_waits) {
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const stopped_clock clock; // so that the deadline is never reached
   const auto gate = submit_pending();
   int asked = 0;
@@ -143,21 +150,21 @@ TEST_F(pressure_test, calls_the_interrupt_hook_repeatedly_while_it_waits) {
       gate->open();
     }
   });
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_TRUE(steps.relieve(missing));
   EXPECT_GE(asked, 3);
 }
 
 TEST_F(pressure_test, stops_at_its_deadline_even_if_others_free_memory) {
   const stopped_clock clock;
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
   const auto gate = submit_pending();
   const interrupts hook([&] {
     gate->open();
     EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
     stopped_clock::move_by(std::chrono::minutes(5));
   });
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_FALSE(steps.relieve(missing));
   EXPECT_TRUE(released_);
 }
@@ -166,13 +173,13 @@ TEST_F(pressure_test, ignores_releases_before_the_request) {
   submit_pending()->open();
   EXPECT_TRUE(releases_.wait_idle(std::chrono::minutes(5)));
   EXPECT_EQ(releases_.done(), 1U);
-  pressure steps = make({.drain = false, .release_wait = std::chrono::minutes(5), .trim = false});
-  shortage missing(10, nullptr);
+  pressure steps = make({.release_wait = std::chrono::minutes(5)});
+  shortage missing = drained(10);
   EXPECT_FALSE(steps.relieve(missing));
 }
 
 TEST_F(pressure_test, destroys_a_hook_without_holding_a_lock) {
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   hook_registration other = steps.add_hook("other", 0, [](std::uint64_t) { return std::uint64_t{0}; });
   int ended = 0;
   hook_registration hook = steps.add_hook("owner", 0, [kept = std::shared_ptr<void>(nullptr, [&](void*) {
@@ -187,7 +194,7 @@ TEST_F(pressure_test, limits_the_wait_in_line) {
   const stopped_clock clock;
   const auto full = budget::create("full", 10);
   ASSERT_TRUE(full->try_charge(10));
-  pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});
+  pressure steps = make({.wait = std::chrono::minutes(5)});
   const auto deadline = stopped_clock::now() + std::chrono::minutes(5);
   int asked = 0;
   const interrupts hook([&] {
@@ -197,7 +204,7 @@ TEST_F(pressure_test, limits_the_wait_in_line) {
     }
     stopped_clock::move_to(deadline);
   });
-  shortage missing(1, full.get());
+  shortage missing = drained(1, full.get());
   EXPECT_NO_THROW(EXPECT_FALSE(steps.relieve(missing)));
   EXPECT_EQ(asked, 1);
   EXPECT_FALSE(missing.charged);
@@ -207,9 +214,9 @@ TEST_F(pressure_test, limits_the_wait_in_line) {
 TEST_F(pressure_test, an_interrupted_request_charges_nothing) {
   const auto full = budget::create("full", 10);
   ASSERT_TRUE(full->try_charge(10));
-  pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});
+  pressure steps = make({.wait = std::chrono::minutes(5)});
   const interrupts hook([] { throw stop{}; });
-  shortage missing(1, full.get());
+  shortage missing = drained(1, full.get());
   EXPECT_THROW(steps.relieve(missing), stop);
   EXPECT_FALSE(missing.charged);
   EXPECT_EQ(full->waiting(), 0U);
@@ -256,10 +263,10 @@ TEST_F(pressure_test, tries_all_steps_until_none_helps) {
 
 TEST_F(pressure_test, logs_the_bytes_that_each_hook_freed) {
   const auto sink = std::make_shared<memory_sink>();
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   const auto nothing = steps.add_hook("nothing", 1, [](std::uint64_t) { return std::uint64_t{0}; });
   const auto some = steps.add_hook("some", 0, [](std::uint64_t) { return std::uint64_t{7}; });
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   log_.attach(sink);
   EXPECT_TRUE(steps.relieve(missing));
   log_.detach(sink);
@@ -278,7 +285,7 @@ TEST_F(pressure_test, logs_the_bytes_that_each_hook_freed) {
 
 TEST_F(pressure_test, a_hook_that_throws_or_was_removed_frees_nothing) {
   const report_sink before = set_report_sink([](std::string_view, std::string_view) noexcept {});
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   int asked = 0;
   const auto broken = steps.add_hook("broken", 2, [&](std::uint64_t) -> std::uint64_t {
     ++asked;
@@ -291,62 +298,37 @@ TEST_F(pressure_test, a_hook_that_throws_or_was_removed_frees_nothing) {
   });
   removed.remove();
   removed.remove();
-  shortage missing(10, nullptr);
+  shortage missing = drained(10);
   EXPECT_FALSE(steps.relieve(missing));
   EXPECT_EQ(asked, 2);
   set_report_sink(before);
 }
 
 TEST_F(pressure_test, a_request_inside_a_hook_calls_no_hooks) {
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   int asked = 0;
   const auto hook = steps.add_hook("asks for more", 0, [&](std::uint64_t) {
     ++asked;
-    shortage own(1, nullptr);
+    shortage own = drained(1);
     EXPECT_FALSE(steps.relieve(own));
     return std::uint64_t{0};
   });
   for (int i = 1; i <= 2; ++i) { // twice, to check that no state remains
-    shortage missing(10, nullptr);
+    shortage missing = drained(10);
     EXPECT_FALSE(steps.relieve(missing));
     EXPECT_EQ(asked, i);
   }
 }
 
-TEST_F(pressure_test, skips_steps_that_its_policy_disables) {
-  reaper releases([] { return std::optional(point_set()); }, release_thread::none);
-  const auto gate = device_->close_gate(stream_.ref().native_handle());
-  pending_release pending;
-  pending.after.points.add(record(stream_.ref()));
-  pending.action = [this] { return released_ = true; };
-  releases.submit(std::move(pending));
-  gate->open();
-  device_->synchronize_stream(stream_.ref().native_handle());
-  int asked = 0;
-  const auto full = budget::create("full", 10);
-  pressure steps(
-      {.drain = false, .release_wait = std::chrono::milliseconds(0), .trim = false, .hooks = false}, releases,
-      log_, device_->device(), [&](const shortage&) { return ++asked; });
-  const auto hook = steps.add_hook("hook", 0, [&](std::uint64_t) { return ++asked; });
-  shortage missing(1, full.get());
-  EXPECT_FALSE(steps.relieve(missing));
-  EXPECT_FALSE(released_);
-  EXPECT_EQ(releases.pending(), 1U);
-  EXPECT_EQ(asked, 0);
-  EXPECT_FALSE(missing.charged) << "it does not wait in line";
-  EXPECT_EQ(full->statistics().current, 0U);
-  EXPECT_EQ(releases.drain(), 1U);
-}
-
 TEST_F(pressure_test, a_forked_child_removes_no_hook_of_its_parent) {
-  pressure steps = make({.drain = false, .trim = false});
+  pressure steps = make({});
   int asked = 0;
   hook_registration hook = steps.add_hook("parent's", 0, [&](std::uint64_t) {
     ++asked;
     return std::uint64_t{0};
   });
   const auto relieve = [&] {
-    shortage missing(10, nullptr);
+    shortage missing = drained(10);
     EXPECT_FALSE(steps.relieve(missing));
     return std::exchange(asked, 0);
   };
@@ -412,8 +394,8 @@ TEST_F(pressure_test, stops_waiting_for_releases_if_the_limit_becomes_too_small)
 TEST_F(pressure_test, waits_in_line_only_once) {
   const auto half_full = budget::create("half full", 10);
   ASSERT_TRUE(half_full->try_charge(5));
-  pressure steps = make({.drain = false, .trim = false, .wait = std::chrono::minutes(5)});
-  shortage missing(5, half_full.get());
+  pressure steps = make({.wait = std::chrono::minutes(5)});
+  shortage missing = drained(5, half_full.get());
   EXPECT_TRUE(steps.relieve(missing));
   EXPECT_TRUE(missing.charged);
   EXPECT_EQ(half_full->statistics().current, 10U);

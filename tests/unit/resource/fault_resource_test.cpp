@@ -53,10 +53,11 @@ TEST_F(fault_resource_test, fails_the_chosen_allocation_and_no_other) {
   }
 }
 
-TEST_F(fault_resource_test, takes_its_first_position_from_its_constructor) {
-  fault_resource second(below, 2);
-  EXPECT_TRUE(second.deallocate(second.allocate(10, 0, work.ref()), work.ref()));
-  EXPECT_THROW(static_cast<void>(second.allocate(10, 0, work.ref())), error);
+TEST_F(fault_resource_test, fails_as_many_allocations_as_it_was_told_to) {
+  faulty.fail_allocation(2, 3);
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    EXPECT_EQ(fails(100), i >= 2 && i < 5) << "allocation " << i;
+  }
 }
 
 TEST_F(fault_resource_test, fails_nothing_by_default_and_after_zero) {

@@ -108,17 +108,6 @@ TEST_F(guard_resource_test, adds_a_canary_at_each_end_and_keeps_the_alignment) {
     give_back(made);
     guard->trim();
   }
-  make({.canary = 0});
-  const block bare = take(1000, 1024);
-  EXPECT_EQ(upstream->asked.back().bytes, 1000U);
-  give_back(bare);
-}
-
-TEST_F(guard_resource_test, refuses_a_canary_that_would_spoil_the_alignment) {
-  for (const std::size_t canary : {1U, 64U, 255U, 257U}) {
-    EXPECT_EQ(unit::code_raised_by([&] { make({.canary = canary}); }), errc::invalid_argument) << canary;
-  }
-  EXPECT_FALSE(unit::code_raised_by([&] { make({.canary = 512}); }));
 }
 
 TEST_F(guard_resource_test, finds_a_write_to_any_canary_byte) {
@@ -170,12 +159,13 @@ TEST_F(guard_resource_test, checks_a_block_of_one_byte) {
 }
 
 TEST_F(guard_resource_test, frees_a_block_of_one_byte_from_quarantine) {
-  make({.canary = 0, .quarantine = 1 << 10});
+  constexpr std::size_t inner = 256 + 1 + 256;
+  make({.quarantine = 1 << 10});
   give_back(take(1));
-  EXPECT_EQ(guard->empty_quarantine(), 1U);
+  EXPECT_EQ(guard->empty_quarantine(), inner);
   EXPECT_EQ(upstream->held, 0U);
   give_back(take(1));
-  EXPECT_EQ(guard->trim(), 1U);
+  EXPECT_EQ(guard->trim(), inner);
   EXPECT_EQ(upstream->held, 0U);
 }
 
@@ -196,22 +186,22 @@ TEST_F(guard_resource_test, reports_the_first_wrong_byte_of_each_kind) {
 }
 
 TEST_F(guard_resource_test, finds_overlaps_at_any_position) {
-  make({.canary = 0, .poison = false});
+  constexpr std::size_t canaries = 256 + 256;
   struct {
     std::size_t begin;
-    std::size_t bytes;
+    std::size_t bytes; ///< with canaries
     bool overlaps;
   } const cases[] = {
-      {0, 1000, false},   {0, 1001, true},    {900, 100, false},  {900, 101, true},  {1000, 100, true},
-      {1000, 1, true},    {1099, 1, true},    {1050, 10, true},   {1050, 500, true}, {900, 500, true},
-      {1100, 100, false}, {1101, 100, false}, {2000, 100, false}, {999, 1, false},
+      {0, 3000, false},    {0, 3001, true},     {2000, 1000, false}, {2000, 1001, true}, {3000, 1000, true},
+      {3000, 600, true},   {3999, 600, true},   {3100, 600, true},   {3500, 5000, true}, {2900, 5000, true},
+      {4000, 1000, false}, {4001, 1000, false}, {6000, 1000, false}, {2400, 600, false},
   };
   for (const auto& each : cases) {
     const std::size_t so_far = guard->findings().size();
-    upstream->next = 1000;
-    const block standing = take(100);
+    upstream->next = 3000;
+    const block standing = take(1000 - canaries);
     upstream->next = each.begin;
-    const block added = take(each.bytes);
+    const block added = take(each.bytes - canaries);
     EXPECT_EQ(guard->findings().size() - so_far, each.overlaps ? 1U : 0U) << each.begin << ' ' << each.bytes;
     if (each.overlaps) {
       EXPECT_EQ(guard->findings().back().found, kind::overlap);
@@ -224,7 +214,6 @@ TEST_F(guard_resource_test, finds_overlaps_at_any_position) {
 }
 
 TEST_F(guard_resource_test, finds_overlaps_with_blocks_in_quarantine) {
-  make({.canary = 0, .poison = false});
   give_back(take(100));
   upstream->next = 50;
   give_back(take(10));

@@ -165,17 +165,6 @@ TEST_F(resource_stack_test, logs_refusals_by_default_and_frees_everything) {
   EXPECT_EQ(seen->records()[0].event, memory_event::refuse);
 }
 
-TEST_F(resource_stack_test, fails_the_allocation_of_its_options) {
-  stack_options options = parsed("budget, fault, direct");
-  options.fail_at = 2;
-  const resource_stack stack = build_stack(options, parts());
-  const block made = stack.top->allocate(100, 0, work.ref());
-  EXPECT_THROW(static_cast<void>(stack.top->allocate(100, 0, work.ref())), error);
-  EXPECT_EQ(limit->statistics().current, 100u) << "the charge of the failed one is given back";
-  EXPECT_EQ(stack.fault->failures(), 1u);
-  EXPECT_TRUE(stack.top->deallocate(made, work.ref()));
-}
-
 TEST_F(resource_stack_test, supports_a_custom_base) {
   const auto base = std::make_shared<direct_resource>(device);
   stack_options options;
@@ -230,10 +219,6 @@ TEST_F(resource_stack_test, refuses_invalid_options) {
   expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "slab source");
   without_cache.custom_base = [&](const auto&) { return std::make_shared<direct_resource>(device); };
   expect_refused([&] { static_cast<void>(build_stack(without_cache, parts())); }, "is custom");
-
-  stack_options odd = parsed("guard, direct");
-  odd.guard.canary = 100;
-  expect_refused([&] { static_cast<void>(build_stack(odd, parts())); }, "canary of 100");
 }
 
 TEST_F(resource_stack_test, refuses_null_arguments) {
