@@ -39,6 +39,35 @@ del held
 child.allocate(100)
 """
 
+# A consumer of a C stream gets the text of an exception, and makes one of its own of it.
+STREAM = """
+class Stop(Exception):
+    pass
+
+def stop(number, frame):
+    raise Stop
+
+signal.signal(signal.SIGINT, stop)
+child = ctx.memory.child("small", 100)
+held = child.allocate(100)
+hook = ctx.memory.add_hook(about_to_wait.put, name="tell")
+try:
+    with sa._core._SignalScope():
+        try:
+            child.allocate(100)
+        except Stop:
+            raise OSError("Stop") from None
+except Stop:
+    print("interrupted")
+try:
+    with sa._core._SignalScope():
+        raise OSError("KeyboardInterrupt")
+except OSError:
+    pass
+with sa._core._SignalScope():
+    pass
+"""
+
 READER = """
 import io, sys
 import pyarrow as pa
@@ -161,6 +190,7 @@ WAITS = {
     "for_the_budget": BUDGET,
     "after_a_hook_that_was_interrupted": HOOK,
     "for_a_reader_of_another_thread": READER,
+    "of_a_consumer_of_a_stream": STREAM,
 }
 
 

@@ -140,13 +140,6 @@ def test_the_reason_to_copy_an_array_names_sizes():
     assert from_numpy._reason_to_copy(steps) is None
 
 
-def test_ctrl_c_in_a_stream_is_a_keyboard_interrupt():
-    with pytest.raises(KeyboardInterrupt), to_libraries._interruptible():
-        raise RuntimeError("the producer: KeyboardInterrupt: ")
-    with pytest.raises(RuntimeError, match="another"), to_libraries._interruptible():
-        raise RuntimeError("another")
-
-
 def test_a_table_converts_to_a_jax_matrix(host):
     jax = pytest.importorskip("jax")
     table = sa.table({"a": np.arange(3, dtype="f4"), "b": np.arange(3, 6, dtype="f4")}, host)

@@ -5,15 +5,14 @@ The compiled module reads and checks the keywords of tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._convert.dictionaries import decoded
 from saeta._convert.tables import require_memory
-from saeta._core import Column, DataType, from_dlpack
+from saeta._core import Column, DataType, _SignalScope, from_dlpack
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta._optional import load
@@ -43,7 +42,7 @@ def _require_memory(*columns: Column) -> None:
 
 def table_to_arrow(self: Table) -> Any:
     pyarrow = load("pyarrow", "Table.to_arrow")
-    with _interruptible():
+    with _SignalScope():
         return pyarrow.table(self)
 
 
@@ -61,22 +60,8 @@ def table_to_polars(self: Table) -> Any:
 
 def column_to_arrow(self: Column) -> Any:
     pyarrow = load("pyarrow", "Column.to_arrow")
-    with _interruptible():
+    with _SignalScope():
         return pyarrow.chunked_array(self)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raises KeyboardInterrupt for Ctrl-C while a stream is made.
-
-    The C stream interface passes only text, so pyarrow reports Ctrl-C as an error of its own.
-    """
-    try:
-        yield
-    except Exception as failure:
-        if "KeyboardInterrupt" in str(failure):
-            raise KeyboardInterrupt from failure
-        raise
 
 
 def column_to_pandas(self: Column) -> Any:

@@ -13,6 +13,31 @@
 namespace saeta::py {
 namespace {
 
+/// A `with` block around a consumer of a C stream, whose errors carry text alone: an exception of a signal
+/// handler comes back as an error of the consumer.
+class signal_scope {
+public:
+  void enter() { outer_ = std::exchange(innermost, this); }
+  /// Raises the handler's exception if the block ended with an error of the consumer.
+  void leave(nb::handle failure) {
+    innermost = outer_;
+    const std::optional<nb::python_error> raised = std::exchange(raised_, std::nullopt);
+    if (raised && !failure.is_none()) {
+      throw *raised;
+    }
+  }
+  static void note(const nb::python_error& raised) {
+    if (innermost != nullptr) {
+      innermost->raised_.emplace(raised);
+    }
+  }
+
+private:
+  static inline thread_local signal_scope* innermost = nullptr;
+  signal_scope* outer_ = nullptr;
+  std::optional<nb::python_error> raised_;
+};
+
 /// Runs Python's signal handlers and throws what they raise. Python runs handlers only on its main thread.
 /// Does nothing on threads that Python does not know.
 void run_signal_handlers() {
@@ -21,7 +46,9 @@ void run_signal_handlers() {
   }
   const gil_acquire acquire;
   if (foreign_call([] { return PyErr_CheckSignals(); }) != 0) {
-    throw nb::python_error();
+    nb::python_error raised;
+    signal_scope::note(raised);
+    throw raised;
   }
 }
 
@@ -172,6 +199,20 @@ void bind_cancellation(nb::module_& m) {
       .def(
           "__exit__", [](cancellation& self, const nb::args&) { self.leave(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
+  nb::class_<signal_scope>(
+      m, "_SignalScope",
+      "A `with` block around a consumer of a stream of this library. If a signal handler "
+      "raised meanwhile, as for Ctrl-C, the block raises that in place of the error that "
+      "the consumer made of it.")
+      .def(nb::init<>())
+      .def("__enter__", &signal_scope::enter)
+      .def(
+          "__exit__",
+          [](signal_scope& self, nb::handle /*type*/, nb::handle failure, nb::handle /*traceback*/) {
+            self.leave(failure);
+          },
+          nb::arg("type").none(), nb::arg("failure").none(), nb::arg("traceback").none(),
+          nb::sig("def __exit__(self, type: object, failure: object, traceback: object) -> None"));
   m.def("_call_to_the_end", &call_to_the_end, nb::arg("action"),
         nb::sig("def _call_to_the_end(action: collections.abc.Callable[[], object]) -> None"),
         "Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.");
