@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import saeta as sa
-from saeta._files import sources
+from saeta._files import filesystems
 
 BUILT_IN = {
     sa.InvalidError: ValueError,
@@ -152,11 +152,11 @@ def test_an_error_of_a_file_shows_its_message_and_can_be_pickled():
 
 
 def test_only_integer_errnos_of_other_libraries_are_kept():
-    made = sources.file_error("full", OSError(errno.ENOSPC, "no room"))
+    made = filesystems.file_error("full", OSError(errno.ENOSPC, "no room"))
     assert (type(made), made.errno) == (sa.FileError, errno.ENOSPC)
-    made = sources.file_error("gone", FileNotFoundError("bucket/key"))
+    made = filesystems.file_error("gone", FileNotFoundError("bucket/key"))
     assert (type(made), made.errno) == (sa.MissingFileError, None)
-    assert sources.file_error("odd", OSError("NoSuchKey", "gone")).errno is None
+    assert filesystems.file_error("odd", OSError("NoSuchKey", "gone")).errno is None
 
 
 def test_error_codes_of_the_library_raise_their_class(host):

@@ -14,6 +14,7 @@ import pytest
 
 import saeta as sa
 from saeta._files import data_sets
+from saeta._files.filesystems import file_system
 from saeta._loader import data, readings
 from saeta._loader.records import Batch, Load, Selection, Span
 
@@ -260,6 +261,7 @@ class OfFsspec:
     """The methods of an fsspec file system that Saeta uses."""
 
     asked = None
+    cat_file = None
 
     def info(self, path):
         if path == "gone":
@@ -272,14 +274,18 @@ class OfFsspec:
 
 
 def test_file_systems_tell_files_from_folders(tmp_path):
-    local = fs.LocalFileSystem()
+    local = file_system(fs.LocalFileSystem())
     (tmp_path / "a").write_bytes(b"")
-    assert data_sets._kind(local, str(tmp_path)) == "directory"
-    assert data_sets._kind(local, str(tmp_path / "a")) == "file"
-    assert data_sets._kind(local, str(tmp_path / "b")) == ""
-    kinds = {path: data_sets._kind(OfFsspec(), path) for path in ("folder", "a", "gone", "odd")}
+    assert local.kind(str(tmp_path)) == "directory"
+    assert local.kind(str(tmp_path / "a")) == "file"
+    assert local.kind(str(tmp_path / "b")) == ""
+    of_fsspec = file_system(OfFsspec())
+    kinds = {path: of_fsspec.kind(path) for path in ("folder", "a", "gone", "odd")}
     assert kinds == {"folder": "directory", "a": "file", "gone": "", "odd": ""}
-    assert data_sets._kind(object(), "a") == ""
+    with pytest.raises(
+        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of"
+    ):
+        file_system(object())
 
 
 def test_file_systems_list_a_folder(tmp_path):
@@ -300,10 +306,6 @@ def test_file_systems_list_a_folder(tmp_path):
         ["a"],
         ["below", "b"],
     ]
-    with pytest.raises(
-        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of"
-    ):
-        data_sets._files_below(object(), "a", deep=True)
 
 
 def test_a_matrix_is_row_major(host, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import saeta as sa
 from saeta._files import ipc_writer, sinks
+from saeta._files.filesystems import file_system
 
 
 class Target:
@@ -162,6 +163,7 @@ def test_failures_name_the_operation():
 
 class OfPyarrow:
     type_name = "memory"
+    open_input_file = None
 
     def __init__(self, failure=None):
         self.asked = []
@@ -234,7 +236,7 @@ def test_a_failed_upload_is_removed(system, begun, removed):
     with pytest.raises(ZeroDivisionError):
         fail()
     assert system.asked == [begun, removed]
-    unused = sinks.Upload(system, "c")
+    unused = sinks.Upload(file_system(system), "c")
     unused.abort()
     assert system.asked == [begun, removed]
 
@@ -246,7 +248,7 @@ def test_errors_name_an_upload_that_can_not_start_or_end():
         (ValueError(), sa.FileError, "can't create 'b': ValueError"),
     ):
         with pytest.raises(kind, match=text):
-            sinks.Upload(OfPyarrow(failure), "b").put(b"x")
+            sinks.Upload(file_system(OfPyarrow(failure)), "b").put(b"x")
 
     class Failing(OfPyarrow):
         def open_output_stream(self, path, compression="detect"):
@@ -260,7 +262,7 @@ def test_errors_name_an_upload_that_can_not_start_or_end():
 
     with (
         pytest.raises(sa.FileError, match="can't finish 'b': the last part failed"),
-        sinks.writing(sinks.Upload(Failing(), "b")) as put,
+        sinks.writing(sinks.Upload(file_system(Failing()), "b")) as put,
     ):
         put(b"x")
 

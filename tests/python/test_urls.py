@@ -145,5 +145,5 @@ class Failing:
 
 
 def test_a_store_that_fails_during_a_read_is_a_file_error() -> None:
-    with pytest.raises(sa.FileError, match="can't read 'x/y': the store has gone"):
-        sa.read_ipc("x/y", "host", filesystem=Failing())
+    with pytest.raises(sa.FileError, match=r"can't read 'x/y\.arrow': the store has gone"):
+        sa.read_ipc("x/y.arrow", "host", filesystem=Failing())

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
+from saeta._files.filesystems import URL
 from saeta._files.readers import ReadOptions, open_reader
-from saeta._files.sources import URL, name_of
+from saeta._files.sources import name_of
 from saeta.errors import TypeMismatch
 
 

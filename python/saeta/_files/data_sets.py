@@ -10,9 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta._files import sources
-from saeta._optional import load
-from saeta.errors import InvalidError, MissingFileError, TypeMismatch
+from saeta._files.filesystems import URL, file_system, filesystem_of, raise_as_file_errors, without_secrets
+from saeta.errors import InvalidError, MissingFileError
 
 IPC_ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
 PARQUET_ENDINGS = (".parquet",)
@@ -37,7 +36,7 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     """
     if isinstance(source, str | os.PathLike):
         path = os.fsdecode(source)
-        if filesystem is None and not sources.URL.match(path):
+        if filesystem is None and not URL.match(path):
             return _local(source, path, endings)
         return _remote(path, filesystem, endings)
     if is_list(source):
@@ -89,15 +88,15 @@ def _local(source: Any, path: str, endings: Sequence[str]) -> list[Listed]:
 
 def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
     """Finds files of a URL, or of a path in a file system."""
-    shown = sources.without_secrets(path)
+    shown = without_secrets(path)
     bare, _, query = path.partition("?") if filesystem is None else (path, "", "")
     # In a URL, "?" begins options, and "[" an address.
     magic = min((at for at in map(bare.find, "*" if filesystem is None else "*?[") if at >= 0), default=-1)
     if magic >= 0:
         root, pattern = _split(bare, magic)
         if filesystem is None:
-            filesystem, root = sources.filesystem_of(f"{root}?{query}" if query else root)
-        elif _kind(filesystem, path) == "file":
+            filesystem, root = filesystem_of(f"{root}?{query}" if query else root)
+        elif file_system(filesystem).kind(path) == "file":
             return [Listed(path, filesystem)]
         wanted = pattern.split("/")
         below = _files_below(filesystem, root, deep=len(wanted) > 1)
@@ -107,10 +106,10 @@ def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
         return [Listed(path, filesystem)]
     inside = path
     if filesystem is None:
-        filesystem, inside = sources.filesystem_of(path)
-        if _kind(filesystem, inside) != "directory":
+        filesystem, inside = filesystem_of(path)
+        if file_system(filesystem).kind(inside) != "directory":
             return [Listed(path)]
-    elif _kind(filesystem, inside) != "directory":
+    elif file_system(filesystem).kind(inside) != "directory":
         return [Listed(path, filesystem)]
     found = [
         each
@@ -129,34 +128,10 @@ def _split(path: str, magic: int) -> tuple[str, str]:
     return root, path[end + 1 :]
 
 
-def _kind(filesystem: Any, path: str) -> str:
-    """Returns "file", "directory", or "" if there is nothing, or the file system can't tell."""
-    if hasattr(filesystem, "get_file_info"):  # a file system of pyarrow
-        fs = load("pyarrow.fs", "reading from a file system")
-        with sources.raise_as_file_errors(path):
-            kind = filesystem.get_file_info(path).type
-        return {fs.FileType.File: "file", fs.FileType.Directory: "directory"}.get(kind, "")
-    if hasattr(filesystem, "info"):  # a file system of fsspec
-        try:
-            return str(filesystem.info(path).get("type", ""))
-        except OSError:
-            return ""  # the attempt to open it reports the error
-    return ""
-
-
 def _files_below(filesystem: Any, root: str, *, deep: bool) -> list[tuple[str, list[str]]]:
     """Returns the files in a folder, sorted, each with the parts of its path from there on."""
-    with sources.raise_as_file_errors(root):
-        if hasattr(filesystem, "get_file_info"):
-            fs = load("pyarrow.fs", "reading from a file system")
-            infos = filesystem.get_file_info(fs.FileSelector(root, recursive=deep))
-            found = [info.path for info in infos if info.type == fs.FileType.File]
-        elif hasattr(filesystem, "find"):
-            found = filesystem.find(root, maxdepth=None if deep else 1)
-        else:
-            raise TypeMismatch(
-                f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
-            )
+    with raise_as_file_errors(root):
+        found = file_system(filesystem).list_files(root, deep=deep)
     begin = len(root.strip("/").split("/")) if root.strip("/") else 0
     return [(each, each.strip("/").split("/")[begin:]) for each in sorted(found)]
 

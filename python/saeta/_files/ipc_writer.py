@@ -79,12 +79,6 @@ class IpcWriter:
         """Waits until everything that was written is in the file, or was passed to the object.
 
         Afterwards the memory of the tables may be changed.
-
-        Example:
-            >>> import saeta as sa, io
-            >>> with sa.ipc_writer(io.BytesIO()) as writer:
-            ...     writer.write(sa.table({"a": [1, 2]}, "host"))
-            ...     writer.flush()
         """
         self._writer.flush()
 

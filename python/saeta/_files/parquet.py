@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from saeta._convert.numbers import require_count
 from saeta._core import Context, Schema, Table
 from saeta._files import parquet_set
+from saeta._files.filesystems import file_error
 from saeta._files.scan import Scan, read_ahead
-from saeta._files.sources import file_error, name_of
+from saeta._files.sources import name_of
 from saeta._optional import load
 from saeta.errors import ClosedError, Error, FormatError, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow

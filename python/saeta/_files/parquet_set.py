@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from saeta._convert.pandas_index import without_index
 from saeta._core import Schema, _united_schema, _unknown_column
 from saeta._files import data_sets
-from saeta._files.sources import URL, filesystem_of
+from saeta._files.filesystems import URL, filesystem_of
 from saeta._optional import load
 from saeta.errors import ColumnNameError, TypeMismatch
 

@@ -68,26 +68,12 @@ class Scan:
 
     @property
     def schema(self) -> Schema:
-        """The schema of every batch.
-
-        Example:
-            >>> import saeta as sa
-            >>> content = sa.table({"a": [1]}, "host").to_ipc_bytes()
-            >>> sa.scan_ipc(content, "host").schema.names
-            ['a']
-        """
+        """The schema of every batch."""
         return self._schema
 
     @property
     def num_batches(self) -> int:
-        """Number of the requested batches; -1 if it is known only at the end, as of a stream or Parquet.
-
-        Example:
-            >>> import saeta as sa
-            >>> content = sa.table({"a": [1]}, "host").to_ipc_bytes()
-            >>> sa.scan_ipc(content, "host").num_batches
-            1
-        """
+        """Number of the requested batches; -1 if it is known only at the end, as of a stream or Parquet."""
         return self._num_batches
 
     def __iter__(self) -> Iterator[Table]:
@@ -111,16 +97,7 @@ class Scan:
         return batch
 
     def close(self) -> None:
-        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid.
-
-        Example:
-            >>> import saeta as sa
-            >>> scan = sa.scan_ipc(sa.table({"a": [1]}, "host").to_ipc_bytes(), "host")
-            >>> batch = next(scan)
-            >>> scan.close()
-            >>> batch["a"].to_pylist()
-            [1]
-        """
+        """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid."""
         self._end()
         if isinstance(self._batches, ReadAhead):
             self._batches.wait()

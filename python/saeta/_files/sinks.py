@@ -6,12 +6,11 @@ import inspect
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
-from saeta._files.sources import URL, _name_of, file_error, filesystem_of
-from saeta._optional import load
+from saeta._files.filesystems import URL, FileSystem, file_error, file_system, filesystem_of
+from saeta._files.sources import _name_of
 from saeta.errors import Error, FileError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -92,15 +91,15 @@ class Sink:
 class Upload:
     """A file in a file system. It is opened for its first bytes; `abort` removes a partial file if it can."""
 
-    def __init__(self, filesystem: Any, path: str) -> None:
+    def __init__(self, files: FileSystem, path: str) -> None:
         self.name = path
-        self._filesystem = filesystem
+        self._files = files
         self._file: Any = None
         self._sink: Sink | None = None
 
     def put(self, piece: bytes) -> None:
         if self._sink is None:
-            self._file = self._open_stream()
+            self._file = self._naming_failures("create", lambda: self._files.create(self.name))
             self._sink = Sink(self._file, self.name)
         self._sink.put(piece)
 
@@ -108,25 +107,8 @@ class Upload:
         self._naming_failures("finish", self._file.close)
 
     def abort(self) -> None:
-        if self._file is None:
-            return
-        if _drops_parts(self._file):
-            self._file.closed = True  # closing the file would complete the upload
-            return
-        with suppress(Exception):
-            self._file.close()
-        remove = getattr(self._filesystem, "delete_file", None) or self._filesystem.rm_file
-        with suppress(Exception):
-            remove(self.name)
-
-    def _open_stream(self) -> Any:
-        system = self._filesystem
-        # pyarrow compresses by the suffix of the name unless compression is None.
-        if hasattr(system, "open_output_stream"):
-            return self._naming_failures(
-                "create", lambda: system.open_output_stream(self.name, compression=None)
-            )
-        return self._naming_failures("create", lambda: system.open(self.name, "wb"))
+        if self._file is not None:
+            self._files.abort(self._file, self.name)
 
     def _naming_failures(self, verb: str, action: Callable[[], Any]) -> Any:
         try:
@@ -182,29 +164,6 @@ def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
 
 
 def _open_on_filesystem(filesystem: Any, path: str) -> Any:
-    if getattr(filesystem, "type_name", None) == "local":  # a file system of pyarrow
-        return path
-    if hasattr(filesystem, "open_output_stream"):
-        return Upload(filesystem, path)
-    if hasattr(filesystem, "cat_file"):  # a file system of fsspec
-        local = load("fsspec.implementations.local", "writing to this file system").LocalFileSystem
-        path = filesystem._strip_protocol(path)
-        if not isinstance(filesystem, local):
-            return Upload(filesystem, path)
-        if filesystem.auto_mkdir:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return path
-    raise TypeMismatch(
-        f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
-    )
-
-
-def _drops_parts(file: Any) -> bool:
-    """Discards the multipart upload of a file of fsspec. Returns whether its parts are dropped."""
-    fsspec = load("fsspec.spec", "this file") if hasattr(file, "discard") else None
-    if fsspec is None or not isinstance(file, fsspec.AbstractBufferedFile):
-        return False
-    drops = type(file).discard is not fsspec.AbstractBufferedFile.discard
-    with suppress(Exception):
-        file.discard()
-    return drops or file.offset is None  # offset None: no bytes were sent
+    files = file_system(filesystem)
+    path, is_local = files.target(path)
+    return path if is_local else Upload(files, path)

@@ -12,20 +12,23 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from saeta._optional import load
-from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
+from saeta._files.filesystems import (
+    URL,
+    file_error,
+    file_system,
+    filesystem_of,
+    raise_as_file_errors,
+    without_secrets,
+)
+from saeta.errors import FileError, TypeMismatch
 
 if TYPE_CHECKING:
     Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
     Sources: TypeAlias = Source | Sequence[Source] | Iterator[Source]
-
-# A scheme of one letter is the letter of a drive.
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-RETRY_SECONDS = 10  # for a store that does not answer
 
 
 class Ranges(NamedTuple):
@@ -200,27 +203,6 @@ def _open_live(file: Any, name: str) -> Any:
     return live.read_rest() if live.begins_a_file() else live
 
 
-def filesystem_of(url: str) -> tuple[Any, str]:
-    """Returns the file system of a URL and the path in it.
-
-    It is a file system of pyarrow, or of fsspec if pyarrow is not installed or does not know the scheme.
-    """
-    known: tuple[Any, str]
-    with raise_as_file_errors(without_secrets(url)):
-        try:
-            known = load("pyarrow.fs", "a URL").FileSystem.from_uri(_limit_retries(url))
-            return known
-        except (ValueError, NotImplementedError, MissingDependency) as failure:
-            of_pyarrow = failure  # its ArrowInvalid is a ValueError
-        try:
-            known = load("fsspec.core", "this URL").url_to_fs(url)
-            return known
-        except (ValueError, ImportError) as failure:
-            kind = InvalidError if isinstance(failure, ValueError) else MissingDependency
-            why = f"pyarrow says: {of_pyarrow}; fsspec says: {failure}".replace(url, without_secrets(url))
-            raise kind(f"can't open '{without_secrets(url)}': {why}") from None
-
-
 def name_of(source: Any) -> str:
     """Returns what messages call a source."""
     if isinstance(source, str | os.PathLike):
@@ -228,51 +210,11 @@ def name_of(source: Any) -> str:
     return type(source).__name__
 
 
-def without_secrets(url: str) -> str:
-    """Returns a URL for messages, without user, password and options."""
-    return re.sub(r"//[^/?]*@", "//", url).partition("?")[0]
-
-
-def _limit_retries(url: str) -> str:
-    """Adds a retry limit to URLs of Google's store, whose client retries for 15 minutes by default."""
-    if not url.startswith(("gs://", "gcs://")) or "retry_limit_seconds=" in url:
-        return url
-    return f"{url}{'&' if '?' in url else '?'}retry_limit_seconds={RETRY_SECONDS}"
-
-
-@contextmanager
-def raise_as_file_errors(name: str) -> Iterator[None]:
-    """Turns exceptions of a file system into FileError."""
-    try:
-        yield
-    except Error:
-        raise
-    except OSError as failure:
-        verb = "open" if isinstance(failure, FileNotFoundError) else "read"
-        raise file_error(f"can't {verb} '{name}': {failure}", failure) from failure
-
-
-def file_error(message: str, failure: Exception) -> FileError:
-    """Returns the error for an exception of a file system or file object, with its errno if it has one."""
-    kind = MissingFileError if isinstance(failure, FileNotFoundError) else FileError
-    number = getattr(failure, "errno", None)  # may be anything in an OSError that a library made
-    return kind(message, errno=number if type(number) is int else None)
-
-
 def _open_on_filesystem(filesystem: Any, path: str) -> Any:
-    if hasattr(filesystem, "open_input_file"):  # a file system of pyarrow
-        with raise_as_file_errors(path):
-            found = _open_object(filesystem.open_input_file(path), name=path)
-        return _wrap_file_errors(found) if isinstance(found, Ranges) else found
-    if hasattr(filesystem, "cat_file"):  # a file system of fsspec
-        with raise_as_file_errors(path):
-            size = filesystem.info(path)["size"]
-        return _wrap_file_errors(
-            Ranges(path, size, lambda at, count: filesystem.cat_file(path, at, at + count), filesystem)
-        )
-    raise TypeMismatch(
-        f"filesystem is of type {type(filesystem).__name__}, expected one of pyarrow.fs or of fsspec"
-    )
+    files = file_system(filesystem)
+    with raise_as_file_errors(path):
+        found = _open_object(files.open(path), name=path)
+    return _wrap_file_errors(found) if isinstance(found, Ranges) else found
 
 
 def _wrap_file_errors(source: Ranges) -> Ranges:
@@ -287,7 +229,7 @@ def _open_object(file: Any, name: str | None = None) -> Any:
     called = name or _name_of(file)
     if isinstance(file, io.TextIOBase):
         raise _text_error(called)
-    if hasattr(file, "read_at"):  # a file of pyarrow: any thread can read, without the GIL
+    if hasattr(file, "read_at"):  # a file of pyarrow or of `file_system`: any thread can read
         with suppress(OSError, ValueError):
             size, first = file.size(), file.tell() if hasattr(file, "tell") else 0
             return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)

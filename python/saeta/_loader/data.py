@@ -28,9 +28,9 @@ from saeta import _core, ipc
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
+from saeta._files.filesystems import URL, file_error, without_secrets
 from saeta._files.parquet import naming_failures, require_room, take_batches
 from saeta._files.readers import ReadOptions, open_reader
-from saeta._files.sources import URL, file_error, without_secrets
 from saeta._loader.readings import (
     Reader,
     ReadingFiles,

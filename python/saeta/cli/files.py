@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from saeta._files import data_sets, sources
+from saeta._files.filesystems import URL
 from saeta.errors import MissingFileError
 
 
@@ -30,9 +31,7 @@ def files_of(argument: str) -> list[data_sets.Listed]:
 
 def is_local(file: data_sets.Listed) -> bool:
     """Whether a file is a path on this machine that can be read again."""
-    return (
-        file.filesystem is None and not sources.URL.match(str(file.source)) and not is_read_once(file.source)
-    )
+    return file.filesystem is None and not URL.match(str(file.source)) and not is_read_once(file.source)
 
 
 def is_read_once(file: str | Path) -> bool:

@@ -17,9 +17,9 @@ from ray.data.datasource import ReadTask
 
 from saeta._core import Schema
 from saeta._files.batch_runs import Described, FileBatch, Run, describe_files, list_files, run_of
+from saeta._files.filesystems import URL
 from saeta._files.ipc_writer import ipc_writer
 from saeta._files.scan import scan_ipc
-from saeta._files.sources import URL
 from saeta.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class _Read:
                 yield batch.to_arrow() if self._columns != [] else _rows_alone(batch.num_rows)
 
 
-def _rows_alone(rows: int) -> pa.Table:
-    """Returns a block without columns, for Ray to count. Ray hides the column of this name."""
-    return pa.table({"__bsp_stub": pa.nulls(rows)})
+def _rows_alone(rows: int) -> Any:
+    """Returns a block of which no column is selected, for Ray to count its rows."""
+    return BlockAccessor.for_block(pa.table({"rows": pa.nulls(rows)})).select([])
 
 
 class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that mypy may use
