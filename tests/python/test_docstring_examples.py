@@ -1,4 +1,4 @@
-"""Every public name has an example in its docstring, and the examples run."""
+"""Public functions, classes and modules have examples in their docstrings, and all examples run."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_the_example_runs_on_a_gpu(run_python, name):
     run_alone(run_python, name)
 
 
-def test_every_public_name_and_module_has_an_example():
-    assert [name for name in public_docstrings() if name not in EXAMPLES] == []
+def test_every_public_function_class_and_module_has_an_example():
+    assert [name for name in public_docstrings(of_members=False) if name not in EXAMPLES] == []
 
 
 def test_docstrings_of_overloads_have_each_signature_once():

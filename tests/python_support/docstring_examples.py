@@ -48,9 +48,12 @@ def members(name: str, found: Any) -> Iterator[tuple[str, str]]:
                 yield f"{name}.{member}", docstring(getattr(value, "__func__", value))
 
 
-def public_docstrings() -> dict[str, str]:
-    """Returns the docstrings of the package and of its public modules that can be imported, by their
-    names."""
+def public_docstrings(*, of_members: bool = True) -> dict[str, str]:
+    """Returns the docstrings of the package and of its public modules that can be imported, by their names.
+
+    Args:
+        of_members: also those of methods and properties.
+    """
     found: dict[str, str] = {}
     for module in ("", *(f".{name}" for name in MODULES)):
         try:
@@ -60,7 +63,9 @@ def public_docstrings() -> dict[str, str]:
         found[f"saeta{module}"] = place.__doc__ or ""
         for name in place.__all__:
             if name not in MODULES and name != "__version__":
-                found.update(members(f"saeta{module}.{name}", getattr(place, name)))
+                full = f"saeta{module}.{name}"
+                value = getattr(place, name)
+                found.update(members(full, value) if of_members else {full: docstring(value)})
     return found
 
 

@@ -86,68 +86,32 @@ class Context:
         return Context(device_number=number, handle=handle)
 
     def to_numba(self) -> Any:
-        """Returns Numba's context of the device.
-
-        Example:
-            >>> from numba import cuda as numba_cuda
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).to_numba() is numba_cuda.current_context()
-            True
-        """
+        """Returns Numba's context of the device."""
         return _numba.context_of(self.device_number)
 
     @staticmethod
     def get_num_devices() -> int:
-        """Returns the number of GPUs.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> count = cuda.Context.get_num_devices()
-        """
+        """Returns the number of GPUs."""
         return _devices.count()
 
     @property
     def device_number(self) -> int:
-        """The number of the device.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).device_number
-            0
-        """
+        """The number of the device."""
         return _devices.number_of(self._ctx)
 
     @property
     def handle(self) -> int:
-        """The CUcontext; 0 if there is none.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> handle = cuda.Context(0).handle
-        """
+        """The CUcontext; 0 if there is none."""
         return _core._driver_context(self._ctx)
 
     @property
     def saeta(self) -> _core.Context:
-        """Saeta's context of the device, with its budget, ledger and counters.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> current = cuda.Context(0).saeta.memory.statistics()["current"]
-        """
+        """Saeta's context of the device, with its budget, ledger and counters."""
         return self._ctx
 
     @property
     def bytes_allocated(self) -> int:
-        """Live bytes of buffers that this module made on the device. Waits for pending releases.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> ctx = cuda.Context(0)
-            >>> before, buffer = ctx.bytes_allocated, ctx.new_buffer(128)
-            >>> ctx.bytes_allocated - before
-            128
-        """
+        """Live bytes of buffers that this module made on the device. Waits for pending releases."""
         memory = self._share.memory
         if memory.statistics()["pending_releases"]:
             self._ctx.synchronize()
@@ -155,34 +119,16 @@ class Context:
 
     @property
     def memory_manager(self) -> pa.MemoryManager:
-        """The memory manager of pyarrow for the device, for `copy_to`.
-
-        Example:
-            >>> import pyarrow as pa
-            >>> import saeta.cuda as cuda
-            >>> pa.array([1, 2, 3]).copy_to(cuda.Context(0).memory_manager).is_cpu
-            False
-        """
+        """The memory manager of pyarrow for the device, for `copy_to`."""
         return classes.memory_manager_of(self.new_buffer(0))
 
     @property
     def device(self) -> pa.Device:
-        """The object of pyarrow for the device.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).device.is_cpu
-            False
-        """
+        """The object of pyarrow for the device."""
         return self.memory_manager.device
 
     def synchronize(self) -> None:
-        """Waits until the device has finished all work queued so far, from any source.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).synchronize()
-        """
+        """Waits until the device has finished all work queued so far, from any source."""
         self._ctx.synchronize()
 
     def get_device_address(self, address: int) -> int:
@@ -392,38 +338,17 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return ctx.foreign_buffer(_numba.address_of(mem.device_pointer_value), mem.size, base=mem)
 
     def to_numba(self) -> Any:
-        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive.
-
-        Example:
-            >>> import numba.cuda
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).buffer_from_data(b"abcd").to_numba().size
-            4
-        """
+        """Returns a Numba MemoryPointer to the memory, which keeps this buffer alive."""
         return _numba.pointer_to(self)
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours.
-
-        Example:
-            >>> import saeta as sa
-            >>> import saeta.cuda as cuda
-            >>> buffer = cuda.Context(0).new_buffer(16)
-            >>> with sa.use(writes=[buffer.memory]) as token:
-            ...     address = token.pointer(buffer.memory)  # for a kernel on token.stream
-        """
+        """The same memory as a `saeta.Buffer` for `saeta.use`, for ordered work on a stream of yours."""
         return self._memory
 
     @property
     def context(self) -> Context:
-        """The context that holds the memory.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).new_buffer(16).context.device_number
-            0
-        """
+        """The context that holds the memory."""
         return Context.from_saeta(_devices.holding(self._memory))
 
     def copy_to_host(
@@ -522,13 +447,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return IpcMemHandle._make(_sharing.handle_of(self._exported), self._exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:
-        """Returns the bytes from `offset` on, at most `length`, without a copy.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).buffer_from_data(b"abcd").slice(1, 2).to_pybytes()
-            b'bc'
-        """
+        """Returns the bytes from `offset` on, at most `length`, without a copy."""
         size = self.size
         if offset < 0 or (size and offset >= size) or offset > size:
             raise ValueError(f"offset argument is out-of-range: {offset} in a buffer of {size} bytes")
@@ -537,34 +456,15 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         return self._part(offset, size - offset if length is None else min(length, size - offset))
 
     def to_pybytes(self) -> bytes:
-        """Returns the content as Python bytes.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).buffer_from_data(b"abcd").to_pybytes()
-            b'abcd'
-        """
+        """Returns the content as Python bytes."""
         return bytes(self.copy_to_host().to_pybytes())
 
     def hex(self) -> bytes:
-        """Returns the content as hexadecimal digits.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).buffer_from_data(b"abcd").hex()
-            b'61626364'
-        """
+        """Returns the content as hexadecimal digits."""
         return bytes(self.copy_to_host().hex())
 
     def equals(self, other: pa.Buffer) -> bool:
-        """Whether both buffers have the same bytes, wherever they are.
-
-        Example:
-            >>> import pyarrow as pa
-            >>> import saeta.cuda as cuda
-            >>> cuda.Context(0).buffer_from_data(b"abcd").equals(pa.py_buffer(b"abcd"))
-            True
-        """
+        """Whether both buffers have the same bytes, wherever they are."""
         if self.size != other.size:
             return False
         if self.address == other.address:

@@ -126,15 +126,7 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
 
     @property
     def buffer_size(self) -> int:
-        """Capacity in bytes of the host buffer that collects writes; 0: none.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> writer = cuda.BufferWriter(cuda.Context(0).new_buffer(6))
-            >>> writer.buffer_size
-            0
-            >>> writer.buffer_size = 100
-        """
+        """Capacity in bytes of the host buffer that collects writes; 0: none."""
         return int(self._buffer_size())
 
     @buffer_size.setter
@@ -143,15 +135,5 @@ class BufferWriter(classes.BufferWriterBase):  # type: ignore[misc, name-defined
 
     @property
     def num_bytes_buffered(self) -> int:
-        """Number of bytes on the host that wait for `flush`.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> writer = cuda.BufferWriter(cuda.Context(0).new_buffer(6))
-            >>> writer.buffer_size = 100
-            >>> writer.write(b"ab")
-            2
-            >>> writer.num_bytes_buffered
-            2
-        """
+        """Number of bytes on the host that wait for `flush`."""
         return int(self._num_bytes_buffered())

@@ -28,24 +28,12 @@ class HostBuffer(classes.BufferBase):  # type: ignore[misc, name-defined]
 
     @property
     def size(self) -> int:
-        """Number of bytes.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.new_host_buffer(16).size
-            16
-        """
+        """Number of bytes."""
         return self._memory.nbytes
 
     @property
     def memory(self) -> _core.Buffer:
-        """The same memory as a `saeta.Buffer` for `saeta.use`.
-
-        Example:
-            >>> import saeta.cuda as cuda
-            >>> cuda.new_host_buffer(16).memory.nbytes
-            16
-        """
+        """The same memory as a `saeta.Buffer` for `saeta.use`."""
         return self._memory
 
 

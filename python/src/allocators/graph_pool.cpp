@@ -70,17 +70,8 @@ void bind_graph_pool(nb::module_& m) {
           "def __enter__(self) -> GraphPool"))
       .def("release", &graph_pool_object::release,
            "Returns the memory to the context, behind all work of the device; memory still in use returns "
-           "when it is freed. The graphs that were captured with it must not be launched any more."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> pool = sa.allocators.graph_pool(sa.context('host'))\n"
-           "    >>> pool.release()")
-      .def_prop_ro("nbytes", &graph_pool_object::bytes,
-                   "Bytes charged to the context."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.allocators.graph_pool(sa.context('host')).nbytes\n"
-                   "    0");
+           "when it is freed. The graphs that were captured with it must not be launched any more.")
+      .def_prop_ro("nbytes", &graph_pool_object::bytes, "Bytes charged to the context.");
 }
 
 } // namespace saeta::py

@@ -177,12 +177,7 @@ void bind_values(column_class& c) {
            "All values as Python objects, None for nulls. A device column is downloaded.\n\n"
            "OutOfMemory, before any of them is made, if they take more than the available memory: nulls, "
            "runs and fixed-size lists need no bytes in a file. FormatError if the column views a mapped file "
-           "that was rewritten or truncated since it was read."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.to_pylist()\n"
-           "    [12.5, None, 8.0]")
+           "that was rewritten or truncated since it was read.")
       .def("_raw_values", &raw_list, nb::arg("most") = nb::none(),
            nb::sig("def _raw_values(self, most: int | None = None) -> list[bytes | bool | None]"),
            "Values in the Arrow layout, with dictionaries decoded. Each has at most so many values inside, "
@@ -190,12 +185,7 @@ void bind_values(column_class& c) {
       .def("slice", &sliced_column, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Column"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
-           "column."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.slice(1, 2).to_pylist()\n"
-           "    [None, 8.0]");
+           "column.");
 }
 
 void bind_objects(column_class& c) {
@@ -253,120 +243,55 @@ void bind_column(nb::module_& m) {
                  "\n\nExample:\n"
                  "    >>> import saeta as sa\n"
                  "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-                 "    >>> len(fare), fare.null_count\n"
-                 "    (3, 1)\n"
-                 "    >>> fare[0]\n"
-                 "    12.5",
+                 "    >>> fare.name, fare.type.name, len(fare), fare.null_count\n"
+                 "    ('fare', 'double', 3, 1)\n"
+                 "    >>> fare[0], fare.slice(1).to_pylist()\n"
+                 "    (12.5, [None, 8.0])\n"
+                 "    >>> fare.filter([True, False, True]).with_name('price').to_pylist()\n"
+                 "    [12.5, 8.0]",
                  nb::is_weak_referenceable());
   c.def(made_by("saeta.column, saeta.from_arrow and saeta.from_dlpack"));
   bind_values(c);
   c.def_prop_ro(
-       "name", [](const column_object& self) { return self.described->name; },
-       "Its name; may be empty."
-       "\n\nExample:\n"
-       "    >>> import saeta as sa\n"
-       "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-       "    >>> fare.name\n"
-       "    'fare'")
+       "name", [](const column_object& self) { return self.described->name; }, "Its name; may be empty.")
       .def_prop_ro(
-          "type", [](const column_object& self) { return self.described->type; },
-          "Its data type."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.type.name\n"
-          "    'double'")
+          "type", [](const column_object& self) { return self.described->type; }, "Its data type.")
       .def_prop_ro(
           "field", [](const column_object& self) { return *self.described; },
-          "Name, type, nullability and metadata."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.field.nullable\n"
-          "    True")
+          "Name, type, nullability and metadata.")
       .def_prop_ro(
           "context", [](const column_object& self) { return context_object{self.ctx}; },
-          "The context that holds the memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.context.device\n"
-          "    'host'")
+          "The context that holds the memory.")
       .def_prop_ro(
           "device", [](const column_object& self) { return to_string(self.ctx->device()); },
-          "\"host\" or \"cuda:0\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.device\n"
-          "    'host'")
-      .def_prop_ro("chunks", &chunks,
-                   "The pieces in memory, each as a column of one chunk; no copy."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-                   "    >>> [len(chunk) for chunk in sa.Column.from_chunks([fare, fare[:1]]).chunks]\n"
-                   "    [3, 1]")
+          "\"host\" or \"cuda:0\".")
+      .def_prop_ro("chunks", &chunks, "The pieces in memory, each as a column of one chunk; no copy.")
       .def_prop_ro(
           "num_chunks", [](const column_object& self) { return self.pieces->size(); },
-          "Number of pieces in memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> sa.Column.from_chunks([fare, fare]).num_chunks\n"
-          "    2")
+          "Number of pieces in memory.")
       .def_prop_ro(
           "null_count", &null_count, nb::call_guard<gil_release>(),
           "Number of rows that are None in `to_pylist`. If it is not known yet, it is counted on the "
           "device and remembered.\n\n"
           "Rows that refer to a null in a dictionary, in a run or in a child of a union count as well. "
-          "These are counted each time."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.null_count\n"
-          "    1")
+          "These are counted each time.")
       .def_prop_ro(
           "physical_null_count", &physical_null_count, nb::call_guard<gil_release>(),
           "Number of nulls that the column's own validity has: `null_count` of pyarrow's arrays and "
           "of the Arrow C Data Interface. It is 0 for unions and run-end encoded columns, which have "
-          "no validity."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> import pyarrow as pa\n"
-          "    >>> runs = pa.RunEndEncodedArray.from_arrays([2, 3], [1.5, None])\n"
-          "    >>> column = sa.from_arrow(pa.table({'x': runs}), 'host')['x']\n"
-          "    >>> column.null_count, column.physical_null_count\n"
-          "    (1, 0)")
+          "no validity.")
       .def_prop_ro(
           "nbytes", &byte_size, nb::call_guard<gil_release>(),
           "Bytes that the rows refer to. A slice counts the text, the list values, the runs and the "
           "children of its own rows, and of a dictionary the share that it has of the column's rows. "
           "On a device, slices and views read a few numbers with one small copy for each level of "
           "nesting: the host waits for it once, and the result is remembered. Other columns are not "
-          "read. While the device can't be read, values count as evenly spread over the rows."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-          "    >>> age.nbytes\n"
-          "    24")
+          "read. While the device can't be read, values count as evenly spread over the rows.")
       .def_prop_ro("address", &address,
                    "Address of the first row's value (index of a dictionary, offset of a string), to prove "
-                   "that memory is shared. BufferError for several chunks."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> import numpy as np\n"
-                   "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-                   "    >>> np.from_dlpack(age).ctypes.data == age.address\n"
-                   "    True")
+                   "that memory is shared. BufferError for several chunks.")
       .def("__len__", [](const column_object& self) { return total_rows(*self.pieces); })
-      .def("with_name", &rename, nb::arg("name"),
-           "The same column under another name."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.with_name('price').name\n"
-           "    'price'")
+      .def("with_name", &rename, nb::arg("name"), "The same column under another name.")
       .def_static(
           "from_chunks", &from_chunks, nb::arg("chunks"), nb::arg("name") = nb::none(),
           nb::sig(
@@ -381,12 +306,7 @@ void bind_column(nb::module_& m) {
       .def("combine_chunks", &combined_column, nb::call_guard<gil_release>(),
            "The same rows in one chunk: one kernel on the device, into memory under the budget. A column of "
            "one chunk is returned unchanged. More than one chunk is left only if 32-bit offsets, run ends or "
-           "dictionary indices can't count the rows."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> sa.Column.from_chunks([fare, fare]).combine_chunks().num_chunks\n"
-           "    1")
+           "dictionary indices can't count the rows.")
       .def("_with_field", &with_field, nb::arg("field"));
   bind_objects(c);
   bind_rows(c);

@@ -16,7 +16,7 @@ using column_class = nb::class_<column_object>;
 
 /// Conversions: booleans in both forms, and objects of other libraries.
 void bind_conversions(column_class& c);
-/// DLPack, the CUDA Array Interface, and arrays of other libraries.
+/// DLPack, and arrays of other libraries.
 void bind_tensors(column_class& c);
 /// Rows that are chosen, converted, filled or moved.
 void bind_rows(column_class& c);

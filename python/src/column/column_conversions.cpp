@@ -100,12 +100,7 @@ void bind_conversions(column_class& c) {
             return convert_column(self, data_type(type_id::boolean), pack_bool);
           },
           nb::call_guard<gil_release>(),
-          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> flag = sa.column('flag', [True, False], ctx='host')\n"
-          "    >>> flag.as_bool8().as_bool().type.name\n"
-          "    'bool'")
+          "Booleans of one byte (or any int8 or uint8, where not 0 is true) as booleans of one bit.")
       .def("_with_type_of_bytes", &with_type_of_bytes, nb::arg("type"), nb::call_guard<gil_release>())
       .def(
           "_dictionary_parts", &dictionary_parts,
@@ -127,31 +122,16 @@ void bind_conversions(column_class& c) {
            "    ['Lyon', 'Bern', 'Lyon']")
       .def("to_arrow", in_python("saeta._convert.to_libraries", "column_to_arrow"),
            nb::sig("def to_arrow(self) -> pyarrow.ChunkedArray"),
-           "A pyarrow ChunkedArray: views of a host column, a download of a device column."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.to_arrow().to_pylist()\n"
-           "    [12.5, None, 8.0]")
+           "A pyarrow ChunkedArray: views of a host column, a download of a device column.")
       .def("__array__", in_python("saeta._convert.to_libraries", "column_array"),
            nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
                    "numpy.typing.NDArray[typing.Any]"))
       .def("to_pandas", in_python("saeta._convert.to_libraries", "column_to_pandas"),
            nb::sig("def to_pandas(self) -> pandas.Series[typing.Any]"),
-           "A pandas Series of that name, through pyarrow."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.to_pandas().shape\n"
-           "    (3,)")
+           "A pandas Series of that name, through pyarrow.")
       .def("to_polars", in_python("saeta._convert.to_libraries", "column_to_polars"),
            nb::sig("def to_polars(self) -> polars.Series"),
-           "A polars Series of that name, through the Arrow C stream."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.to_polars().null_count()\n"
-           "    1");
+           "A polars Series of that name, through the Arrow C stream.");
 }
 
 } // namespace saeta::py

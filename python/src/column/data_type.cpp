@@ -117,101 +117,53 @@ void bind_data_type(nb::module_& m) {
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> sa.DataType('timestamp[us, tz=UTC]').byte_width\n"
-      "    8")
+      "    8\n"
+      "    >>> codes = sa.DataType('dictionary<values=string, indices=int32>')\n"
+      "    >>> codes.index_type.name, codes.value_type.name, codes.ordered\n"
+      "    ('int32', 'string', False)")
       .def(
           "__init__", [](data_type* self, nb::handle type) { new (self) data_type(type_from(type)); },
           nb::arg("type").none(), nb::sig("def __init__(self, type: DataType | str | object) -> None"),
           "InvalidError for text that is not a type. A schema is taken for a struct.")
-      .def_prop_ro("name", &data_type::name,
-                   "The Arrow name: \"timestamp[us, tz=UTC]\"."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('list<item: int32>').name\n"
-                   "    'list<item: int32>'")
+      .def_prop_ro("name", &data_type::name, "The Arrow name: \"timestamp[us, tz=UTC]\".")
       .def_prop_ro("format", &data_type::format,
-                   "Format string of the Arrow C Data Interface; that of the indices for a dictionary."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('int64').format\n"
-                   "    'l'")
+                   "Format string of the Arrow C Data Interface; that of the indices for a dictionary.")
       .def_prop_ro("byte_width", &data_type::byte_width,
-                   "Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('float64').byte_width\n"
-                   "    8")
+                   "Bytes of one value (of an index, for dictionaries); 0 for bits and variable lengths.")
       .def_prop_ro("dtype", &tensor_dtype,
                    "NumPy's name of the element type. For fixed-size lists and structs of one type, that of "
-                   "their numbers. None if tensors have no such type."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('float64').dtype\n"
-                   "    'float64'")
+                   "their numbers. None if tensors have no such type.")
       .def_prop_ro("is_bool8", &data_type::is_bool8,
-                   "True for booleans of one byte: bool8, as in tensors, and the extension arrow.bool8."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('bool8').is_bool8\n"
-                   "    True")
-      .def_prop_ro("is_symbol", &data_type::is_symbol,
-                   "True for symbols: numbers that stand for names."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('uint32').is_symbol\n"
-                   "    False")
+                   "True for booleans of one byte: bool8, as in tensors, and the extension arrow.bool8.")
+      .def_prop_ro("is_symbol", &data_type::is_symbol, "True for symbols: numbers that stand for names.")
       .def_prop_ro(
           "symbol_table",
           [](const data_type& self) {
             return self.is_symbol() ? std::optional(symbol_table_object{self.symbols()}) : std::nullopt;
           },
-          "The SymbolTable of symbols, else None."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.symbol().symbol_table == sa.symbols\n"
-          "    True")
-      .def_prop_ro("ordered", &data_type::ordered,
-                   "Whether the values of a dictionary are in order."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('dictionary<values=string, indices=int32>').ordered\n"
-                   "    False")
+          "The SymbolTable of symbols, else None.")
+      .def_prop_ro("ordered", &data_type::ordered, "Whether the values of a dictionary are in order.")
       .def_prop_ro(
           "index_type",
           [](const data_type& self) {
             return self.index_type() ? std::optional(*self.index_type()) : std::nullopt;
           },
-          "Type of the indices of a dictionary, else None."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.DataType('dictionary<values=string, indices=int32>').index_type.name\n"
-          "    'int32'")
+          "Type of the indices of a dictionary, else None.")
       .def_prop_ro(
           "value_type",
           [](const data_type& self) {
             return self.value_type() ? std::optional(*self.value_type()) : std::nullopt;
           },
-          "Type of the values of a dictionary, else None."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.DataType('dictionary<values=string, indices=int32>').value_type.name\n"
-          "    'string'")
+          "Type of the values of a dictionary, else None.")
       .def_prop_ro(
           "fields",
           [](const data_type& self) {
             return std::vector<field>(self.children().begin(), self.children().end());
           },
           "Fields of the children of a nested type, as in the Arrow format; the entries of a map are one "
-          "struct."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> [field.name for field in sa.DataType('struct<x: int32, y: int32>').fields]\n"
-          "    ['x', 'y']")
+          "struct.")
       .def_prop_ro("extension_name", &data_type::extension_name,
-                   "Name of the Arrow extension type, empty without one."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.DataType('bfloat16').extension_name\n"
-                   "    'saeta.bfloat16'")
+                   "Name of the Arrow extension type, empty without one.")
       .def("__eq__", &equals_type, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const data_type& self) { return std::hash<std::string>()(self.name()); })
       .def(copied_as_itself())

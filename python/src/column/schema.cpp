@@ -114,19 +114,10 @@ constexpr const char* mapping_doc =
     "A mapping of bytes to bytes; its `pairs` has repeated keys too."
     "\n\nExample:\n"
     "    >>> import saeta as sa\n"
-    "    >>> sa.field('fare', 'float64', metadata={'unit': 'EUR'}).metadata\n"
-    "    {b'unit': b'EUR'}"
-    "\n\nExample:\n"
-    "    >>> import saeta as sa\n"
     "    >>> sa.schema([('a', 'int8')], metadata={'source': 'meter'}).metadata\n"
     "    {b'source': b'meter'}";
 constexpr const char* field_doc = "The only field of that name (InvalidError when there is none or there are "
-                                  "several), or the one of that number; negative numbers count from the end."
-                                  "\n\nExample:\n"
-                                  "    >>> import saeta as sa\n"
-                                  "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-                                  "    >>> schema.field(0).name\n"
-                                  "    'city'";
+                                  "several), or the one of that number; negative numbers count from the end.";
 constexpr const char* metadata_sig_field =
     "def with_metadata(self, metadata: collections.abc.Mapping[typing.Any, typing.Any] | None) -> Field";
 constexpr const char* metadata_sig_schema =
@@ -147,8 +138,11 @@ void bind_field(nb::module_& m) {
                     "A name, a type, whether nulls are allowed, and metadata."
                     "\n\nExample:\n"
                     "    >>> import saeta as sa\n"
-                    "    >>> sa.Field('fare', 'float64').nullable\n"
-                    "    True")
+                    "    >>> fare = sa.Field('fare', 'float64', nullable=False, metadata={'unit': 'EUR'})\n"
+                    "    >>> fare.name, fare.type.name, fare.nullable, fare.metadata\n"
+                    "    ('fare', 'double', False, {b'unit': b'EUR'})\n"
+                    "    >>> fare.with_name('price') == fare.with_type('float32')\n"
+                    "    False")
       .def(
           "__init__",
           [](field* self, std::string name, nb::handle type, bool nullable, nb::handle metadata) {
@@ -159,68 +153,32 @@ void bind_field(nb::module_& m) {
           nb::sig("def __init__(self, name: str, type: DataType | str | object, nullable: bool = True, "
                   "metadata: collections.abc.Mapping[typing.Any, typing.Any] | None = None) -> None"),
           "`type` is what `DataType` takes; `metadata` maps text or bytes to text or bytes.")
-      .def_ro("name", &field::name,
-              "Its name; may be empty."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> sa.field('fare', 'float64').name\n"
-              "    'fare'")
-      .def_ro("type", &field::type,
-              "Its data type."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> sa.field('fare', 'float64').type.name\n"
-              "    'double'")
-      .def_ro("nullable", &field::nullable,
-              "Whether nulls are allowed."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> sa.field('fare', 'float64', nullable=False).nullable\n"
-              "    False")
+      .def_ro("name", &field::name, "Its name; may be empty.")
+      .def_ro("type", &field::type, "Its data type.")
+      .def_ro("nullable", &field::nullable, "Whether nulls are allowed.")
       .def_prop_ro(
           "metadata", [](const field& self) { return metadata_mapping(self.metadata); },
           nb::for_getter(nb::sig("def metadata(self) -> saeta._metadata.Metadata")), mapping_doc)
       .def("with_name", &with<&field::name, std::string>, nb::arg("name"),
-           "The same field under another name."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> sa.field('fare', 'float64').with_name('price').name\n"
-           "    'price'")
+           "The same field under another name.")
       .def(
           "with_type",
           [](const field& self, nb::handle type) {
             return field{self.name, type_from(type), self.nullable, self.metadata};
           },
           nb::arg("type"), nb::sig("def with_type(self, type: DataType | str | object) -> Field"),
-          "The same field with another type."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.field('fare', 'float64').with_type('float32').type.name\n"
-          "    'float'")
+          "The same field with another type.")
       .def("with_nullable", &with<&field::nullable, bool>, nb::arg("nullable"),
-           "The same field, which may or may not have nulls."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> sa.field('fare', 'float64').with_nullable(False).nullable\n"
-           "    False")
+           "The same field, which may or may not have nulls.")
       .def(
           "with_metadata",
           [](const field& self, nb::handle metadata) {
             return field{self.name, self.type, self.nullable, metadata_from(metadata)};
           },
           nb::arg("metadata").none(), nb::sig(metadata_sig_field),
-          "The same field with this metadata and no other."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.field('fare', 'float64').with_metadata({'unit': 'EUR'}).metadata\n"
-          "    {b'unit': b'EUR'}")
+          "The same field with this metadata and no other.")
       .def("equals", &equals<field>, nb::arg("other").none(),
-           nb::sig("def equals(self, other: object) -> bool"),
-           "As ==: name, type, nullability and metadata."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> sa.field('a', 'int32').equals(sa.field('a', 'int32'))\n"
-           "    True")
+           nb::sig("def equals(self, other: object) -> bool"), "As ==: name, type, nullability and metadata.")
       .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe_field(self)); })
       .def(copied_as_itself())
@@ -253,21 +211,9 @@ void bind_schema(nb::module_& m) {
           "`fields` is a sequence of Field objects, of fields of another Arrow library or of pairs (name, "
           "type), a mapping of names to types, or an object with `__arrow_c_schema__`, whose metadata is "
           "kept unless `metadata` is given.")
-      .def_prop_ro("names", &names_of,
-                   "Names of the fields, in order."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-                   "    >>> schema.names\n"
-                   "    ['city', 'fare']")
+      .def_prop_ro("names", &names_of, "Names of the fields, in order.")
       .def_prop_ro(
-          "fields", [](const schema& self) { return self.fields; },
-          "The fields, in order."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-          "    >>> [field.nullable for field in schema.fields]\n"
-          "    [True, True]")
+          "fields", [](const schema& self) { return self.fields; }, "The fields, in order.")
       .def_prop_ro(
           "types",
           [](const schema& self) {
@@ -277,12 +223,7 @@ void bind_schema(nb::module_& m) {
             }
             return types;
           },
-          "Types of the fields, in order."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-          "    >>> [type.name for type in schema.types]\n"
-          "    ['string', 'double']")
+          "Types of the fields, in order.")
       .def_prop_ro(
           "metadata", [](const schema& self) { return metadata_mapping(self.metadata); },
           nb::for_getter(nb::sig("def metadata(self) -> saeta._metadata.Metadata")), mapping_doc)
@@ -295,27 +236,11 @@ void bind_schema(nb::module_& m) {
           "Whether the metadata has an entry of pandas, which may name columns of an index.")
       .def("field", &field_of, nb::arg("key"), nb::sig("def field(self, key: str | int) -> Field"), field_doc)
       .def("with_metadata", &with_metadata, nb::arg("metadata").none(), nb::sig(metadata_sig_schema),
-           "The same fields with this metadata of the schema and no other."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-           "    >>> schema.with_metadata({'source': 'meter'}).metadata\n"
-           "    {b'source': b'meter'}")
+           "The same fields with this metadata of the schema and no other.")
       .def("get_field_index", &place_of_field, nb::arg("name"),
-           "Number of the only field of that name, -1 when there is none or there are several."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-           "    >>> schema.get_field_index('fare')\n"
-           "    1")
+           "Number of the only field of that name, -1 when there is none or there are several.")
       .def("equals", &equals<schema>, nb::arg("other").none(),
-           nb::sig("def equals(self, other: object) -> bool"),
-           "As ==: fields in order, and metadata."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> schema = sa.schema([('city', 'string'), ('fare', 'float64')])\n"
-           "    >>> schema.equals(sa.schema([('city', 'string'), ('fare', 'float64')]))\n"
-           "    True")
+           nb::sig("def equals(self, other: object) -> bool"), "As ==: fields in order, and metadata.")
       .def("__len__", [](const schema& self) { return self.fields.size(); })
       .def("__getitem__", &field_of, nb::arg("key"),
            nb::sig("def __getitem__(self, key: str | int) -> Field"), field_doc)

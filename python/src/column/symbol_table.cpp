@@ -90,14 +90,11 @@ void bind_symbols(nb::module_& m) {
       "no budget counts it."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
-      "    >>> number = sa.symbols.intern('Lyon')\n"
-      "    >>> sa.symbols.name(number)\n"
-      "    'Lyon'"
-      "\n\nExample:\n"
-      "    >>> import saeta as sa\n"
       "    >>> table = sa.SymbolTable()\n"
       "    >>> table.intern('Lyon'), table.intern('Bern'), table.intern('Lyon')\n"
-      "    (0, 1, 0)",
+      "    (0, 1, 0)\n"
+      "    >>> table.name(1), table.lookup(2), table.find('Rome')\n"
+      "    ('Bern', None, None)",
       nb::is_weak_referenceable())
       .def(
           "__init__",
@@ -106,32 +103,14 @@ void bind_symbols(nb::module_& m) {
           },
           nb::arg("limit") = nb::none(), "`limit`: the maximum number of names, 2**32 by default.")
       .def("intern", &intern, nb::arg("name"), nb::sig("def intern(self, name: str) -> int"),
-           "The symbol of a name, which is added if it is new. SizeOverflow if the table is full."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> sa.SymbolTable().intern('Lyon')\n"
-           "    0")
+           "The symbol of a name, which is added if it is new. SizeOverflow if the table is full.")
       .def("intern_all", &intern_all, nb::arg("names"),
            nb::sig("def intern_all(self, names: collections.abc.Iterable[str]) -> list[int]"),
-           "The symbols of many names, in their order."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> sa.SymbolTable().intern_all(['Lyon', 'Bern', 'Lyon'])\n"
-           "    [0, 1, 0]")
+           "The symbols of many names, in their order.")
       .def("name", &name_of_symbol, nb::arg("symbol"), nb::sig("def name(self, symbol: int) -> str"),
-           "The name of a symbol. OutOfRange for one that the table does not have."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.SymbolTable()\n"
-           "    >>> table.name(table.intern('Lyon'))\n"
-           "    'Lyon'")
+           "The name of a symbol. OutOfRange for one that the table does not have.")
       .def("lookup", &lookup, nb::arg("symbol"), nb::sig("def lookup(self, symbol: int) -> str | None"),
-           "The name of a symbol, None for one that the table does not have."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.SymbolTable()\n"
-           "    >>> table.lookup(7) is None\n"
-           "    True")
+           "The name of a symbol, None for one that the table does not have.")
       .def(
           "find",
           [](const symbol_table_object& self, nb::handle name) { return self.value->find(utf8_of(name)); },
@@ -153,20 +132,10 @@ void bind_symbols(nb::module_& m) {
       .def("__len__", [](const symbol_table_object& self) { return self.value->size(); })
       .def_prop_ro(
           "limit", [](const symbol_table_object& self) { return self.value->limit(); },
-          "The maximum number of names."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.SymbolTable().limit > 0\n"
-          "    True")
+          "The maximum number of names.")
       .def_prop_ro(
           "nbytes", [](const symbol_table_object& self) { return self.value->byte_size(); },
-          "Bytes of host memory in use."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.SymbolTable()\n"
-          "    >>> number = table.intern('Lyon')\n"
-          "    >>> table.nbytes > 0\n"
-          "    True")
+          "Bytes of host memory in use.")
       .def(
           "__eq__",
           [](const symbol_table_object& self, nb::handle other) {

@@ -251,20 +251,10 @@ void bind_arrays(table_class& c) {
       "    >>> table.to_torch(dtype='float32').tolist()\n"
       "    [[1.0, 0.5], [2.0, 1.5]]");
   bind_tensor(c, "to_cupy", in_python("saeta._convert.to_libraries", "table_to_cupy"), "cupy.ndarray", order,
-              "A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'cuda:0')\n"
-              "    >>> table.to_cupy(dtype='float32').tolist()\n"
-              "    [[1.0, 0.5], [2.0, 1.5]]");
+              "A CuPy array of rows and columns on the table's device. Keywords as for `to_torch`.");
   bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "table_to_jax"), "jax.Array", order,
               "A JAX array of rows and columns on the table's device. Keywords as for `to_torch`. JAX takes "
-              "only arrays without gaps, so the default of `order` is 'row'."
-              "\n\nExample:\n"
-              "    >>> import saeta as sa\n"
-              "    >>> table = sa.table({'x': [1, 2], 'y': [0.5, 1.5]}, 'host')\n"
-              "    >>> table.to_jax(dtype='float32').tolist()\n"
-              "    [[1.0, 0.5], [2.0, 1.5]]");
+              "only arrays without gaps, so the default of `order` is 'row'.");
   bind_tensor(c, "to_numpy", in_python("saeta._convert.to_libraries", "table_to_numpy"),
               "numpy.typing.NDArray[typing.Any]",
               "order: typing.Literal['row', 'column'] | None = None, copy: bool | None = None, ",

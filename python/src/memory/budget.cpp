@@ -74,57 +74,16 @@ void bind_window(nb::module_& m) {
                             "    >>> ctx = sa.context('host')\n"
                             "    >>> with ctx.memory.window() as window:\n"
                             "    ...     block = ctx.allocate('1KiB')\n"
-                            "    >>> window.current - window.start\n"
-                            "    1024")
+                            "    >>> window.current - window.start, window.requests, window.refused\n"
+                            "    (1024, 1, 0)")
       .def(made_by("Context.memory.window"))
       .def(not_pickled("make one where the work is"))
       .def("__repr__", &describe_window)
-      .def_prop_ro("start", &value_of<&values::start>,
-                   "Bytes in use when the window was opened."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.window() as window:\n"
-                   "    ...     block = ctx.allocate('1KiB')\n"
-                   "    >>> window.start < window.current\n"
-                   "    True")
-      .def_prop_ro("current", &value_of<&values::current>,
-                   "Bytes in use now."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.window() as window:\n"
-                   "    ...     block = ctx.allocate('1KiB')\n"
-                   "    >>> window.current - window.start\n"
-                   "    1024")
-      .def_prop_ro("peak", &value_of<&values::peak>,
-                   "Most bytes in use at one time inside the window."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.window() as window:\n"
-                   "    ...     block = ctx.allocate('1KiB')\n"
-                   "    ...     del block\n"
-                   "    >>> window.peak - window.start\n"
-                   "    1024")
-      .def_prop_ro("requests", &value_of<&values::requests>,
-                   "Accepted requests inside the window."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.window() as window:\n"
-                   "    ...     block = ctx.allocate('1KiB')\n"
-                   "    >>> window.requests\n"
-                   "    1")
-      .def_prop_ro("refused", &value_of<&values::refused>,
-                   "Refused requests inside the window."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.window() as window:\n"
-                   "    ...     block = ctx.allocate('1KiB')\n"
-                   "    >>> window.refused\n"
-                   "    0")
+      .def_prop_ro("start", &value_of<&values::start>, "Bytes in use when the window was opened.")
+      .def_prop_ro("current", &value_of<&values::current>, "Bytes in use now.")
+      .def_prop_ro("peak", &value_of<&values::peak>, "Most bytes in use at one time inside the window.")
+      .def_prop_ro("requests", &value_of<&values::requests>, "Accepted requests inside the window.")
+      .def_prop_ro("refused", &value_of<&values::refused>, "Refused requests inside the window.")
       .def(with_block<&window_object::close>("def __enter__(self) -> MemoryWindow"));
 }
 
@@ -170,21 +129,10 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
                    "    1048576")
       .def(
           "window", [](const memory_view& self) { return window_object(*self.value->memory_budget()); },
-          "Measures peak, requests and refusals of the budget from now on."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> with ctx.memory.window() as window:\n"
-          "    ...     del_me = ctx.allocate('1KiB')\n"
-          "    >>> window.requests\n"
-          "    1")
+          "Measures peak, requests and refusals of the budget from now on.")
       .def(
           "reset_peak", [](const memory_view& self) { self.value->memory_budget()->reset_peak(); },
-          "Resets the peak to the bytes in use now."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> ctx.memory.reset_peak()");
+          "Resets the peak to the bytes in use now.");
 }
 
 } // namespace saeta::py

@@ -198,20 +198,10 @@ std::string describe_context(const context_object& self) {
 void bind_life(nb::class_<context_object>& c) {
   c.def("synchronize", &synchronize_context, nb::call_guard<gil_release>(),
         "Waits for all work on the device that was queued so far, also by other libraries, and for memory "
-        "whose release waits for it. While a graph is captured, for the context's own stream alone."
-        "\n\nExample:\n"
-        "    >>> import saeta as sa\n"
-        "    >>> ctx = sa.context('host')\n"
-        "    >>> ctx.synchronize()")
+        "whose release waits for it. While a graph is captured, for the context's own stream alone.")
       .def("close", &close_context, nb::sig("def close(self) -> dict[str, int]"),
            "Refuses new work from now on. Returns the bytes that are still alive, by tag; they stay valid "
-           "until their owners drop them. Bytes of a reservation that were not drawn return at once."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> query = sa.context('host').memory.child('query', limit='1MiB')\n"
-           "    >>> block = query.allocate('1KiB', tag='scratch')\n"
-           "    >>> query.close()\n"
-           "    {'scratch': 1024}")
+           "until their owners drop them. Bytes of a reservation that were not drawn return at once.")
       .def("__enter__", &enter_context, nb::sig("def __enter__(self) -> Context"),
            "A context of `memory.child` or `memory.reserve` closes at the end of a `with` block. The context "
            "of the process does not: InvalidError.")
@@ -284,12 +274,7 @@ void bind_context(nb::module_& m) {
                     "unpickled go into the host context, or into the one of `with saeta.unpickling(ctx):`"));
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
-       "\"host\" or \"cuda:0\"."
-       "\n\nExample:\n"
-       "    >>> import saeta as sa\n"
-       "    >>> ctx = sa.context('host')\n"
-       "    >>> ctx.device\n"
-       "    'host'")
+       "\"host\" or \"cuda:0\".")
       .def_prop_rw(
           "budget",
           [](const context_object& self) {
@@ -307,12 +292,7 @@ void bind_context(nb::module_& m) {
           "    1048576")
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
-          "Statistics, budgets and records of its memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> print(ctx.memory.report().splitlines()[0])\n"
-          "    memory of host")
+          "Statistics, budgets and records of its memory.")
       .def_prop_ro(
           "options", &options_dict, nb::sig("def options(self) -> dict[str, typing.Any]"),
           "The options that it was made with: `stack` (top first), `wait` (seconds), `guard_quarantine`, "
@@ -329,12 +309,7 @@ void bind_context(nb::module_& m) {
           "    True")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },
-          "Whether it refuses new work."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> ctx.closed\n"
-          "    False")
+          "Whether it refuses new work.")
       .def("counters", &counters_dict, nb::sig("def counters(self) -> dict[str, typing.Any]"),
            "What was moved, allocated and waited for since the last reset. For each direction a dict of "
            "`transfers` (planned movements), `calls` (copies given to the driver) and `bytes`; "
@@ -349,13 +324,7 @@ void bind_context(nb::module_& m) {
            "    ['bytes', 'calls', 'transfers']")
       .def(
           "reset_counters", [](const context_object& self) { self.value->copies().reset_counters(); },
-          "Sets all counters to zero."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> ctx.reset_counters()\n"
-          "    >>> ctx.counters()['host_to_host']['bytes']\n"
-          "    0")
+          "Sets all counters to zero.")
       .def("allocate", &allocate_buffer, nb::arg("nbytes"), nb::kw_only(), nb::arg("tag") = "",
            nb::arg("stream").none() = nb::none(), nb::arg("alignment") = 0, nb::arg("kind") = "device",
            nb::sig("def allocate(self, nbytes: int | str, *, tag: str = '', stream: object = None, "
@@ -363,13 +332,7 @@ void bind_context(nb::module_& m) {
            "Memory charged to this context's budget under a tag, ready on a stream (None: the context's own; "
            "see `saeta.use` for the others). Contents are undefined. `kind` \"pinned\" is page-locked host "
            "memory, charged to the budget of the host's context; on the host it is ordinary memory of this "
-           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
-           "    >>> block.nbytes\n"
-           "    1024")
+           "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.")
       .def(
           "spillable", in_python("saeta._share.spilling", "spillable"),
           nb::sig(

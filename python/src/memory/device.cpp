@@ -43,68 +43,31 @@ void bind_device(nb::module_& m) {
       .def(not_pickled("pass its name, and look for it among saeta.devices() there"))
       .def_prop_ro(
           "name", [](const device_entry& d) { return to_string(d.id); },
-          "How Saeta names it: \"host\" or \"cuda:0\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].name\n"
-          "    'host'")
+          "How Saeta names it: \"host\" or \"cuda:0\".")
       .def_prop_ro(
           "kind", [](const device_entry& d) { return static_cast<int>(d.id.kind); },
-          "Device type as DLPack and Arrow number it."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].kind\n"
-          "    1")
+          "Device type as DLPack and Arrow number it.")
       .def_prop_ro(
           "ordinal", [](const device_entry& d) { return d.id.ordinal; },
-          "Its number among those of its kind."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].ordinal\n"
-          "    0")
+          "Its number among those of its kind.")
       .def_prop_ro(
-          "model", [](const device_entry& d) { return d.properties.name; },
-          "Name of the product."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> isinstance(sa.devices()[-1].model, str)\n"
-          "    True")
+          "model", [](const device_entry& d) { return d.properties.name; }, "Name of the product.")
       .def_prop_ro(
           "architecture", [](const device_entry& d) { return d.properties.architecture; },
-          "Compute capability of a GPU, instruction set of the host."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> isinstance(sa.devices()[-1].architecture, str)\n"
-          "    True")
+          "Compute capability of a GPU, instruction set of the host.")
       .def_prop_ro(
           "driver", [](const device_entry& d) { return d.properties.driver; },
-          "Driver version, empty on the host."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].driver\n"
-          "    ''")
+          "Driver version, empty on the host.")
       .def_prop_ro(
           "total_bytes", [](const device_entry& d) { return d.properties.total_bytes; },
-          "Bytes of memory of the whole device."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].total_bytes > 0\n"
-          "    True")
+          "Bytes of memory of the whole device.")
       .def_prop_ro(
           "free_bytes", [](const device_entry& d) { return d.properties.free_bytes; },
           "Bytes free in the whole device when this object was made. None for a CUDA device that this "
-          "process does not use yet: only a CUDA context can tell, and asking makes none."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].free_bytes > 0\n"
-          "    True")
+          "process does not use yet: only a CUDA context can tell, and asking makes none.")
       .def_prop_ro(
           "multiprocessors", [](const device_entry& d) { return d.properties.multiprocessors; },
-          "Streaming multiprocessors, or threads of the CPU."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.devices()[-1].multiprocessors > 0\n"
-          "    True")
+          "Streaming multiprocessors, or threads of the CPU.")
       .def("__repr__", &describe_entry);
 
   m.def("devices", &devices, nb::call_guard<gil_release>(),

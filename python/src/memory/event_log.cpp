@@ -124,24 +124,10 @@ void bind_classes(nb::module_& m) {
       .def("records", &records, nb::sig("def records(self) -> list[dict[str, typing.Any]]"),
            "The records, oldest first: `order`, `time_ns`, `event`, `device`, `thread`, `stream`, `bytes`, "
            "`address`, `generation`, `tag`, `account` (the budget that was charged), `limit`, `outcome`, "
-           "and, if the memory of the device changed, its `reserved` and `held`."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> with ctx.memory.record() as recording:\n"
-           "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
-           "    >>> [each['event'] for each in recording.records()]\n"
-           "    ['allocate']")
+           "and, if the memory of the device changed, its `reserved` and `held`.")
       .def_prop_ro(
           "forgotten", [](const recording_object& self) { return self.kept->forgotten(); },
-          "Number of records that were dropped for later ones."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> with ctx.memory.record() as recording:\n"
-          "    ...     block = ctx.allocate('1KiB')\n"
-          "    >>> recording.forgotten\n"
-          "    0")
+          "Number of records that were dropped for later ones.")
       .def(with_block<&recording_object::end>("def __enter__(self) -> MemoryRecording"));
 
   nb::class_<listening>(m, "MemoryLog",
@@ -155,13 +141,7 @@ void bind_classes(nb::module_& m) {
       .def(not_pickled("make one where the work is"))
       .def("__repr__",
            [](const listening& self) { return concat("<saeta.MemoryLog", self.ended() ? ", closed>" : ">"); })
-      .def("close", &listening::end,
-           "Completes the file. Does nothing the second time."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> log = ctx.memory.log_to('jsonl:memory.jsonl')\n"
-           "    >>> log.close()")
+      .def("close", &listening::end, "Completes the file. Does nothing the second time.")
       .def(with_block<&listening::end>("def __enter__(self) -> MemoryLog"));
 }
 
@@ -172,20 +152,9 @@ void bind_log(nb::module_& m, memory_class& memory) {
   memory
       .def("record", &record, nb::kw_only(), nb::arg("capacity") = memory_sink::standard_capacity,
            "Records every allocation, free, refusal and trim of the device, and every view of foreign "
-           "memory, from now on. Keeps the last `capacity` records."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> with ctx.memory.record() as recording:\n"
-           "    ...     block = ctx.allocate('1KiB', tag='scratch')\n"
-           "    >>> [each['tag'] for each in recording.records()]\n"
-           "    ['scratch']")
+           "memory, from now on. Keeps the last `capacity` records.")
       .def_prop_ro("recording", &recorder_of,
-                   "The records of the device since its context was made; None unless SAETA_RECORD is set."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> sa.context('host').memory.recording is None\n"
-                   "    True")
+                   "The records of the device since its context was made; None unless SAETA_RECORD is set.")
       .def("log_to", &log_to, nb::arg("target"),
            "Writes the events of the device to \"csv:PATH\", \"jsonl:PATH\" or \"trace:PATH\" (Chrome's "
            "trace format, for Perfetto) from now on. InvalidError for another kind, FileError if the file "
@@ -197,12 +166,7 @@ void bind_log(nb::module_& m, memory_class& memory) {
            "    ...     block = ctx.allocate('1KiB')")
       .def_prop_ro(
           "log_dropped", [](const memory_view& self) { return self.value->reports().log()->dropped(); },
-          "Number of records that a log could not write, because the disk was full."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> ctx.memory.log_dropped >= 0\n"
-          "    True");
+          "Number of records that a log could not write, because the disk was full.");
 }
 
 } // namespace saeta::py

@@ -77,13 +77,7 @@ void bind_reports(memory_class& c) {
           },
           nb::sig("def by_tag(self) -> dict[str, int]"),
           "Live bytes by tag, largest first; views of foreign memory as \"external:TAG\". For a child "
-          "budget, the bytes charged to it."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host').memory.child('query', '1MiB')\n"
-          "    >>> block = ctx.allocate('1KiB', tag='scratch')\n"
-          "    >>> ctx.memory.by_tag()\n"
-          "    {'scratch': 1024}")
+          "budget, the bytes charged to it.")
       .def(
           "by_budget",
           [](const memory_view& self) {
@@ -91,21 +85,9 @@ void bind_reports(memory_class& c) {
           },
           nb::sig("def by_budget(self) -> dict[str, int]"),
           "Live bytes of own buffers on the whole device by the name of the budget that holds the charge, "
-          "largest first."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> query = ctx.memory.child('query', '1MiB')\n"
-          "    >>> block = query.allocate('1KiB')\n"
-          "    >>> ctx.memory.by_budget()['query']\n"
-          "    1024")
+          "largest first.")
       .def("report", in_python("saeta._report.memory", "memory_report"), nb::sig("def report(self) -> str"),
-           "The statistics and the live bytes by tag and by budget, as text."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> print(ctx.memory.report().splitlines()[0])\n"
-           "    memory of host")
+           "The statistics and the live bytes by tag and by budget, as text.")
       .def("timeline", in_python("saeta._report.memory", "memory_timeline"),
            nb::sig("def timeline(self, path: str | os.PathLike[str], recording: MemoryRecording | None = "
                    "None, *, phases: collections.abc.Sequence[tuple[str, int]] = ()) -> None"),
@@ -139,18 +121,10 @@ void bind_memory(nb::module_& m) {
   c.def("__repr__", &describe_memory)
       .def_prop_ro(
           "device", [](const memory_view& self) { return to_string(self.value->device()); },
-          "\"host\" or \"cuda:0\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> sa.context('host').memory.device\n"
-          "    'host'")
+          "\"host\" or \"cuda:0\".")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
-          "Returns unused memory of the pools to the device. Returns the number of bytes."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> freed = ctx.memory.trim()")
+          "Returns unused memory of the pools to the device. Returns the number of bytes.")
       .def("guard_check", &guard_check, nb::call_guard<gil_release>(),
            "Checks canaries and freed memory, waiting for all work of the device; returns what the guard has "
            "found so far, one line each. InvalidError if the stack has no guard."

@@ -105,21 +105,8 @@ void bind_hooks(nb::module_& m, memory_class& memory) {
       .def(
           "__repr__",
           [](const hook_object& self) { return printable(concat("<saeta.MemoryHook '", self.name(), "'>")); })
-      .def_prop_ro("name", &hook_object::name,
-                   "The name under which it was added."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> ctx = sa.context('host')\n"
-                   "    >>> with ctx.memory.add_hook(lambda missing: 0, name='cache') as hook:\n"
-                   "    ...     hook.name\n"
-                   "    'cache'")
-      .def("remove", &hook_object::remove,
-           "Removes the hook. Does nothing the second time."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> ctx = sa.context('host')\n"
-           "    >>> hook = ctx.memory.add_hook(lambda missing: 0, name='cache')\n"
-           "    >>> hook.remove()")
+      .def_prop_ro("name", &hook_object::name, "The name under which it was added.")
+      .def("remove", &hook_object::remove, "Removes the hook. Does nothing the second time.")
       .def(with_block<&hook_object::remove>("def __enter__(self) -> MemoryHook"));
 
   memory.def("add_hook", &add_hook, nb::arg("fn"), nb::kw_only(), nb::arg("name"), nb::arg("priority") = 0,

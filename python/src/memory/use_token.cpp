@@ -230,64 +230,26 @@ void bind_buffer(nb::module_& m) {
       .def(copied_as_itself())
       .def(not_pickled("pickle a copy of its bytes, as numpy.array(token.array(buffer)) inside of saeta.use"))
       .def_prop_ro(
-          "nbytes", [](const buffer_object& self) { return self.value->size(); },
-          "Size in bytes."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB')\n"
-          "    >>> block.nbytes\n"
-          "    1024")
+          "nbytes", [](const buffer_object& self) { return self.value->size(); }, "Size in bytes.")
       .def_prop_ro(
           "tag", [](const buffer_object& self) { return self.owner().tag(); },
-          "The name under which the memory is accounted."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB', tag='scratch')\n"
-          "    >>> block.tag\n"
-          "    'scratch'")
+          "The name under which the memory is accounted.")
       .def_prop_ro(
           "generation", [](const buffer_object& self) { return self.owner().generation(); },
-          "A number that distinguishes this block from earlier ones at the same address."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host')\n"
-          "    >>> one, two = ctx.allocate(8), ctx.allocate(8)\n"
-          "    >>> one.generation < two.generation\n"
-          "    True")
+          "A number that distinguishes this block from earlier ones at the same address.")
       .def_prop_ro(
           "device", [](const buffer_object& self) { return to_string(self.owner().device()); },
-          "\"host\" or \"cuda:0\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB')\n"
-          "    >>> block.device\n"
-          "    'host'")
+          "\"host\" or \"cuda:0\".")
       .def_prop_ro(
           "kind", [](const buffer_object& self) { return std::string(to_string(self.value->kind())); },
           "What kind of memory it is: \"device\", \"managed\", \"pinned\" (page-locked host memory) or "
-          "\"host\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB')\n"
-          "    >>> block.kind\n"
-          "    'host'")
+          "\"host\".")
       .def_prop_ro(
           "context", [](const buffer_object& self) { return context_object{self.owner().ctx()}; },
-          "The context that holds the memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB')\n"
-          "    >>> block.context.device\n"
-          "    'host'")
+          "The context that holds the memory.")
       .def_prop_ro(
           "address", [](const buffer_object& self) { return self.value->address(); },
-          "The address as an identity. For access to the bytes, use the pointer of a token of `saeta.use`."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> block = sa.context('host').allocate('1KiB')\n"
-          "    >>> with sa.use(reads=[block]) as token:\n"
-          "    ...     token.pointer(block) == block.address\n"
-          "    True")
+          "The address as an identity. For access to the bytes, use the pointer of a token of `saeta.use`.")
       .def("__len__", [](const buffer_object& self) { return self.value->size(); })
       .def("__getitem__", &sliced_buffer, nb::arg("index"), "A view of some of the bytes, with step 1.")
       .def("__repr__", &describe_buffer);
@@ -327,52 +289,22 @@ void bind_use(nb::module_& m) {
                    "writes: collections.abc.Iterable[Buffer | Column]) -> None"))
       .def(not_pickled("make one where the work is"))
       .def_prop_ro("stream", &use_object::stream,
-                   "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> block = sa.context('host').allocate(16)\n"
-                   "    >>> with sa.use(writes=[block]) as token:\n"
-                   "    ...     token.stream is None\n"
-                   "    True")
-      .def_prop_ro("is_open", &use_object::is_open,
-                   "True inside the `with` block."
-                   "\n\nExample:\n"
-                   "    >>> import saeta as sa\n"
-                   "    >>> block = sa.context('host').allocate(16)\n"
-                   "    >>> with sa.use(writes=[block]) as token:\n"
-                   "    ...     token.is_open\n"
-                   "    True")
+                   "Handle of the stream to launch on, as `__dlpack__` numbers it; None on the host.")
+      .def_prop_ro("is_open", &use_object::is_open, "True inside the `with` block.")
       .def("__repr__",
            [](const use_object& self) {
              return concat("<saeta.UseToken, ", self.is_open() ? "open>" : "not open>");
            })
       .def("synchronize", &use_object::synchronize,
            "Makes the host wait for the token's stream: for the work that the token waits for, and for work "
-           "queued since. Does nothing on the host. ClosedError outside the `with` block."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> block = sa.context('host').allocate(16)\n"
-           "    >>> with sa.use(writes=[block]) as token:\n"
-           "    ...     token.synchronize()")
+           "queued since. Does nothing on the host. ClosedError outside the `with` block.")
       .def("pointer", &use_object::pointer, nb::arg("memory"),
            nb::sig("def pointer(self, memory: Buffer | Column) -> int"),
            "Device address of a buffer's first byte, or of the first row of a column in one chunk. "
-           "InvalidError if it was not named, ClosedError outside the `with` block."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> block = sa.context('host').allocate(16)\n"
-           "    >>> with sa.use(writes=[block]) as token:\n"
-           "    ...     token.pointer(block) == block.address\n"
-           "    True")
+           "InvalidError if it was not named, ClosedError outside the `with` block.")
       .def("writable", &use_object::writable, nb::arg("memory"),
            nb::sig("def writable(self, memory: Buffer | Column) -> bool"),
-           "True if it was named in `writes`."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> block = sa.context('host').allocate(16)\n"
-           "    >>> with sa.use(reads=[block]) as token:\n"
-           "    ...     token.writable(block)\n"
-           "    False")
+           "True if it was named in `writes`.")
       .def("array", in_python("saeta._use", "borrowed_array"),
            nb::sig("def array(self, memory: Buffer | Column, dtype: object = None) -> typing.Any"),
            "A 1-D array over a buffer (dtype None: bytes) or a column without nulls (None: its own type): an "

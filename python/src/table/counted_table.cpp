@@ -39,6 +39,8 @@ void bind_counted_table(nb::module_& m) {
                                "    >>> import saeta as sa\n"
                                "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), "
                                "sa.column('n', [2], 'uint32', 'host'))\n"
+                               "    >>> counted.capacity.num_rows, counted.num_rows\n"
+                               "    (3, 2)\n"
                                "    >>> counted.to_table()['a'].to_pylist()\n"
                                "    [7, 8]",
                                nb::is_weak_referenceable());
@@ -47,26 +49,14 @@ void bind_counted_table(nb::module_& m) {
   c.def(not_pickled("pickle the Table that to_table() makes of its rows"));
   c.def_prop_ro(
        "capacity", [](const counted_object& self) { return table_object(self.value->capacity()); },
-       "The Table of all rows that there is room for. Those beyond the count are undefined."
-       "\n\nExample:\n"
-       "    >>> import saeta as sa\n"
-       "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], 'uint32', "
-       "'host'))\n"
-       "    >>> counted.capacity.num_rows\n"
-       "    3")
+       "The Table of all rows that there is room for. Those beyond the count are undefined.")
       .def_prop_ro(
           "count",
           [](const counted_object& self) {
             const column& count = self.value->count();
             return column_object(field{"rows", count.type(), false, {}}, count.ctx(), {count});
           },
-          "The number on the device, a Column of one row."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
-          "'uint32', 'host'))\n"
-          "    >>> counted.count.to_pylist()\n"
-          "    [2]")
+          "The number on the device, a Column of one row.")
       .def_prop_ro(
           "num_rows",
           [](const counted_object& self) {
@@ -74,31 +64,13 @@ void bind_counted_table(nb::module_& m) {
             return self.value->rows();
           },
           "Number of valid rows; one number is copied from the device the first time. OutOfRange if it "
-          "exceeds the capacity."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
-          "'uint32', 'host'))\n"
-          "    >>> counted.num_rows\n"
-          "    2")
+          "exceeds the capacity.")
       .def_prop_ro(
           "known_num_rows", [](const counted_object& self) { return self.value->known_rows(); },
-          "The number of valid rows if it was read before, else None. Copies nothing."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
-          "'uint32', 'host'))\n"
-          "    >>> counted.num_rows == counted.known_num_rows\n"
-          "    True")
+          "The number of valid rows if it was read before, else None. Copies nothing.")
       .def_prop_ro(
           "schema", [](const counted_object& self) { return self.value->capacity().fields(); },
-          "Names, types, nullability and metadata; a copy."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
-          "'uint32', 'host'))\n"
-          "    >>> counted.schema.names\n"
-          "    ['a']")
+          "Names, types, nullability and metadata; a copy.")
       .def("__len__",
            [](const counted_object& self) {
              const gil_release release;
@@ -106,13 +78,7 @@ void bind_counted_table(nb::module_& m) {
            })
       .def("to_table", &valid_rows, nb::call_guard<gil_release>(),
            "The valid rows as a Table, over the same memory. Reads the count. OutOfRange if it exceeds the "
-           "capacity."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), sa.column('n', [2], "
-           "'uint32', 'host'))\n"
-           "    >>> counted.to_table()['a'].to_pylist()\n"
-           "    [7, 8]")
+           "capacity.")
       .def("__repr__", in_python("saeta._report.display", "counted_text"),
            nb::sig("def __repr__(self) -> str"))
       .def(

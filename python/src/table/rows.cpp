@@ -120,21 +120,11 @@ void bind_rows(column_class& c) {
   c.def("take", in_python("saeta._convert.rows", "take"),
         nb::sig("def take(self, indices: typing.Any) -> Column"),
         "The rows with these numbers, in this order, as a Column of one chunk. `Table.take` describes the "
-        "indices and the errors."
-        "\n\nExample:\n"
-        "    >>> import saeta as sa\n"
-        "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-        "    >>> fare.take([2, 0]).to_pylist()\n"
-        "    [8.0, 12.5]")
+        "indices and the errors.")
       .def("filter", in_python("saeta._convert.rows", "keep"),
            nb::sig("def filter(self, mask: typing.Any) -> Column"),
            "The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the "
-           "errors."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.filter([True, False, True]).to_pylist()\n"
-           "    [12.5, 8.0]")
+           "errors.")
       .def(
           "cast", in_python("saeta._convert.rows", "cast"),
           nb::sig(
@@ -168,28 +158,13 @@ void bind_rows(column_class& c) {
            "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where `to_pylist` shows None, 0 elsewhere. One kernel per "
-           "chunk, and a few more where dictionaries, runs or unions refer to nulls."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.is_null().to_pylist()\n"
-           "    [False, True, False]")
-      .def(
-          "drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
-          "The rows that are not null, copied as `filter` does. A column without nulls is returned unchanged."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-          "    >>> fare.drop_null().to_pylist()\n"
-          "    [12.5, 8.0]")
+           "chunk, and a few more where dictionaries, runs or unions refer to nulls.")
+      .def("drop_null", &column_without_nulls, nb::call_guard<gil_release>(),
+           "The rows that are not null, copied as `filter` does. A column without nulls is returned "
+           "unchanged.")
       .def("to", in_python("saeta._convert.rows", "to"),
            nb::sig("def to(self, ctx: Context | Device | str) -> Column"),
-           "The column in the memory of another context of this process, as `Table.to`."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.to('host').device\n"
-           "    'host'")
+           "The column in the memory of another context of this process, as `Table.to`.")
       .def("_take", &take_rows, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_take_in_steps", &rows_in_steps, nb::arg("first"), nb::arg("step"), nb::arg("count"),
            nb::call_guard<gil_release>(), "Rows first, first + step and so on, which the column must have.")
@@ -253,12 +228,7 @@ void bind_rows(table_class& c) {
            nb::sig("def drop_null(self, columns: str | int | collections.abc.Iterable[str | int] | None = "
                    "None) -> Table"),
            "The rows without a null in these columns, by name or number (None: in any column), copied as "
-           "`filter` does. A table without nulls is returned unchanged."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.drop_null()['city'].to_pylist()\n"
-           "    ['Lyon']")
+           "`filter` does. A table without nulls is returned unchanged.")
       .def(
           "to", in_python("saeta._convert.rows", "to"),
           nb::sig("def to(self, ctx: Context | Device | str) -> Table"),
@@ -272,12 +242,7 @@ void bind_rows(table_class& c) {
           "    ctx: a Context or the name of a device. A context of the table's own device copies "
           "nothing.\n\n"
           "The result is charged to the budget of that context. Raises BudgetExceeded, and DownloadForbidden "
-          "in strict mode for a way to or through the host."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.to('host').device\n"
-          "    'host'")
+          "in strict mode for a way to or through the host.")
       .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
       .def("_take_permuted", &rows_permuted, nb::arg("key"), nb::arg("first"), nb::arg("skipped"),
            nb::arg("count"), nb::arg("group"), nb::arg("stride"), nb::call_guard<gil_release>(),

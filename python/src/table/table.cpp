@@ -99,21 +99,11 @@ void bind_objects(table_class& c) {
 void bind_values(table_class& c) {
   c.def("to_pydict", in_python("saeta._convert.tables", "to_pydict"),
         nb::sig("def to_pydict(self) -> dict[str, list[typing.Any]]"),
-        "A list of Python values for each name. A device table is downloaded. InvalidError if names repeat."
-        "\n\nExample:\n"
-        "    >>> import saeta as sa\n"
-        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-        "    >>> table.to_pydict()\n"
-        "    {'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}")
+        "A list of Python values for each name. A device table is downloaded. InvalidError if names repeat.")
       .def("to_pylist", in_python("saeta._convert.tables", "to_pylist"),
            nb::sig("def to_pylist(self) -> list[dict[str, typing.Any]]"),
            "A dict from names to Python values for each row. A device table is downloaded. InvalidError if "
-           "names repeat."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table[:1].to_pylist()\n"
-           "    [{'city': 'Lyon', 'fare': 12.5}]")
+           "names repeat.")
       .def("_raw_values", &raw_columns, nb::arg("most"),
            nb::sig("def _raw_values(self, most: int) -> list[list[bytes | bool | None]]"),
            "The result of `Column._raw_values` for each column.");
@@ -122,28 +112,12 @@ void bind_values(table_class& c) {
 void bind_conversions(table_class& c) {
   c.def("to_arrow", in_python("saeta._convert.to_libraries", "table_to_arrow"),
         nb::sig("def to_arrow(self) -> pyarrow.Table"),
-        "A pyarrow Table: views of a host table, a download of a device table."
-        "\n\nExample:\n"
-        "    >>> import saeta as sa\n"
-        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-        "    >>> table.to_arrow().num_rows\n"
-        "    3")
+        "A pyarrow Table: views of a host table, a download of a device table.")
       .def("to_pandas", in_python("saeta._convert.to_libraries", "table_to_pandas"),
-           nb::sig("def to_pandas(self) -> pandas.DataFrame"),
-           "A pandas DataFrame, through pyarrow."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.to_pandas().shape\n"
-           "    (3, 2)")
+           nb::sig("def to_pandas(self) -> pandas.DataFrame"), "A pandas DataFrame, through pyarrow.")
       .def("to_polars", in_python("saeta._convert.to_libraries", "table_to_polars"),
            nb::sig("def to_polars(self) -> polars.DataFrame"),
-           "A polars DataFrame, through the Arrow C stream."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.to_polars().shape\n"
-           "    (3, 2)")
+           "A polars DataFrame, through the Arrow C stream.")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig("def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
                    "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] | "
@@ -162,12 +136,7 @@ void bind_conversions(table_class& c) {
            nb::sig("def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, "
                    "format: typing.Literal['file', 'stream'] = 'file') -> bytes"),
            "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
-           "is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> sa.read_ipc(table.to_ipc_bytes(), 'host').num_rows\n"
-           "    3")
+           "is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.")
       .def("pack", in_python("saeta._share.packed", "pack"),
            nb::sig("def pack(self) -> saeta._share.packed.Packed"),
            "The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one "
@@ -257,28 +226,21 @@ void bind_table(nb::module_& m) {
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
       "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-      "    >>> table.shape\n"
-      "    (3, 2)\n"
+      "    >>> table.shape, table.column_names, table.device\n"
+      "    ((3, 2), ['city', 'fare'], 'host')\n"
       "    >>> table['fare'].to_pylist()\n"
-      "    [12.5, None, 8.0]",
+      "    [12.5, None, 8.0]\n"
+      "    >>> table.head(2).drop_columns('fare').to_pydict()\n"
+      "    {'city': ['Lyon', 'Bern']}\n"
+      "    >>> sa.concat_tables([table, table]).num_batches\n"
+      "    2",
       nb::is_weak_referenceable());
   c.def(made_by("saeta.table, saeta.from_arrow and saeta.read_ipc"));
   c.def_prop_ro(
        "schema", [](const table_object& self) { return self.value->fields(); },
-       "Names, types, nullability and metadata; a copy."
-       "\n\nExample:\n"
-       "    >>> import saeta as sa\n"
-       "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-       "    >>> table.schema.names\n"
-       "    ['city', 'fare']")
+       "Names, types, nullability and metadata; a copy.")
       .def_prop_ro(
-          "num_rows", [](const table_object& self) { return self.value->rows(); },
-          "Number of rows."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.num_rows\n"
-          "    3")
+          "num_rows", [](const table_object& self) { return self.value->rows(); }, "Number of rows.")
       .def_prop_ro(
           "shape",
           [](const table_object& self) { return std::pair(self.value->rows(), self.value->column_count()); },
@@ -291,71 +253,27 @@ void bind_table(nb::module_& m) {
           "    (3, 2)")
       .def_prop_ro(
           "num_columns", [](const table_object& self) { return self.value->column_count(); },
-          "Number of columns."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.num_columns\n"
-          "    2")
-      .def_prop_ro(
-          "column_names", &column_names,
-          "Names of the columns, in order."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.column_names\n"
-          "    ['city', 'fare']")
+          "Number of columns.")
+      .def_prop_ro("column_names", &column_names, "Names of the columns, in order.")
       .def_prop_ro(
           "columns", [](const table_object& self) { return columns_of(*self.value); },
-          "The columns, in order; no copy of their memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> [column.name for column in table.columns]\n"
-          "    ['city', 'fare']")
+          "The columns, in order; no copy of their memory.")
       .def_prop_ro(
           "nbytes", [](const table_object& self) { return self.value->byte_size(); },
           nb::call_guard<gil_release>(),
           "Bytes that the rows refer to, as `Column.nbytes` counts them; bytes that columns share count "
           "once. "
-          "The slices of a table sum to about its size."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'fare': [12.5, 8.0]}, 'host')\n"
-          "    >>> table.nbytes\n"
-          "    16")
+          "The slices of a table sum to about its size.")
       .def_prop_ro(
           "context", [](const table_object& self) { return context_object{self.value->ctx()}; },
-          "The context that holds the memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.context.device\n"
-          "    'host'")
+          "The context that holds the memory.")
       .def_prop_ro(
           "device", [](const table_object& self) { return to_string(self.value->ctx()->device()); },
-          "\"host\" or \"cuda:0\"."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.device\n"
-          "    'host'")
-      .def_prop_ro(
-          "batches", &batches_of,
-          "The pieces in memory, each as a table of one batch; no copy."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> [batch.num_rows for batch in sa.concat_tables([table, table[:1]]).batches]\n"
-          "    [3, 1]")
+          "\"host\" or \"cuda:0\".")
+      .def_prop_ro("batches", &batches_of, "The pieces in memory, each as a table of one batch; no copy.")
       .def_prop_ro(
           "num_batches", [](const table_object& self) { return self.value->batches().size(); },
-          "Number of pieces in memory."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> sa.concat_tables([table, table]).num_batches\n"
-          "    2");
+          "Number of pieces in memory.");
   bind_objects(c);
   bind_access(c);
   bind_rows(c);

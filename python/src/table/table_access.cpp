@@ -142,24 +142,14 @@ void bind_access(table_class& c) {
             return column_at(*self.value, place_of(*self.value, key));
           },
           nb::arg("key"), nb::sig("def column(self, key: str | int) -> Column"),
-          "A column by its name, which must be the only one of that name, or number; no copy."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.column(1).name\n"
-          "    'fare'")
+          "A column by its name, which must be the only one of that name, or number; no copy.")
       .def(
           "field",
           [](const table_object& self, nb::handle key) {
             return self.value->fields().fields[place_of(*self.value, key)];
           },
           nb::arg("key"), nb::sig("def field(self, key: str | int) -> Field"),
-          "The field of a column by its name or number."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-          "    >>> table.field('fare').type.name\n"
-          "    'double'")
+          "The field of a column by its name or number.")
       .def("__contains__", &has_column, nb::arg("name"), nb::sig("def __contains__(self, name: str) -> bool"),
            "Whether a column has that name. TypeMismatch for anything but text.")
       .def(
@@ -190,26 +180,11 @@ void bind_access(table_class& c) {
       .def("slice", &sliced_table, nb::arg("offset") = 0, nb::arg("length") = nb::none(),
            nb::sig("def slice(self, offset: int = 0, length: int | None = None) -> Table"),
            "Rows [offset, offset + length), to the end without a length; no copy. OutOfRange outside the "
-           "table."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.slice(1, 2)['city'].to_pylist()\n"
-           "    ['Bern', None]")
+           "table.")
       .def("head", &head, nb::arg("rows") = 5,
-           "The first `rows` rows; a negative number leaves out as many at the end. No copy."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.head(2).num_rows\n"
-           "    2")
+           "The first `rows` rows; a negative number leaves out as many at the end. No copy.")
       .def("tail", &tail, nb::arg("rows") = 5,
-           "The last `rows` rows; a negative number leaves out as many at the beginning. No copy."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.tail(1)['fare'].to_pylist()\n"
-           "    [8.0]")
+           "The last `rows` rows; a negative number leaves out as many at the beginning. No copy.")
       .def("select", &select_columns, nb::arg("columns"),
            nb::sig("def select(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
            "These columns, by name or number, in this order; no copy."
@@ -221,20 +196,10 @@ void bind_access(table_class& c) {
       .def("drop_columns", &drop_columns, nb::arg("columns"),
            nb::sig(
                "def drop_columns(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
-           "All columns but these, by name or number; no copy."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.drop_columns('city').column_names\n"
-           "    ['fare']")
+           "All columns but these, by name or number; no copy.")
       .def("drop", &drop_columns, nb::arg("columns"),
            nb::sig("def drop(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
-           "As drop_columns."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.drop('city').column_names\n"
-           "    ['fare']");
+           "As drop_columns.");
 }
 
 } // namespace saeta::py

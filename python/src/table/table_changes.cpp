@@ -116,21 +116,11 @@ void bind_changes(nb::module_& m, table_class& c) {
         "    ['city', 'fare', 'tip']")
       .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
            nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
-           "The batches, each as a table, cut to at most `max_chunksize` rows; no copy."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> [batch.num_rows for batch in table.to_batches(max_chunksize=2)]\n"
-           "    [2, 1]")
+           "The batches, each as a table, cut to at most `max_chunksize` rows; no copy.")
       .def("append_column", in_python("saeta._convert.build", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column at the end, even if the name exists. A Field also gives type, "
-           "nullability and metadata."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.append_column('tip', [1, 2, 3]).column_names\n"
-           "    ['city', 'fare', 'tip']")
+           "nullability and metadata.")
       .def("add_column", in_python("saeta._convert.build", "add_column"),
            nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column before column `index`."
@@ -141,20 +131,9 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    ['tip', 'city', 'fare']")
       .def("set_column", in_python("saeta._convert.build", "set_column"),
            nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
-           "The table with another column instead of column `index`."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.set_column(1, 'tip', [1, 2, 3]).column_names\n"
-           "    ['city', 'tip']")
+           "The table with another column instead of column `index`.")
       .def("remove_column", in_python("saeta._convert.tables", "remove_column"),
-           nb::sig("def remove_column(self, index: int) -> Table"),
-           "The table without column `index`."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> table.remove_column(0).column_names\n"
-           "    ['fare']")
+           nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
       .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
            nb::sig("def rename_columns(self, names: collections.abc.Sequence[str] | "
                    "collections.abc.Mapping[str, str]) -> Table"),
@@ -178,12 +157,7 @@ void bind_changes(nb::module_& m, table_class& c) {
            "The same rows in one batch, so that each column is one piece of memory: one kernel on the device "
            "for the whole table, into memory under the budget. A table of one batch is returned unchanged. "
            "More than one batch is left only if 32-bit offsets, run ends or dictionary indices can't count "
-           "the rows. Dictionaries that differ become one."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> sa.concat_tables([table, table]).combine_chunks().num_batches\n"
-           "    1")
+           "the rows. Dictionaries that differ become one.")
       .def("_with_columns", &with_columns, nb::arg("columns"),
            nb::sig("def _with_columns(self, columns: collections.abc.Sequence[Column]) -> Table"))
       .def("_with_schema", &with_schema, nb::arg("schema"));
