@@ -26,7 +26,7 @@ if "t" in _sys.abiflags:
 from saeta import _core, _libarrow, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
 from saeta._convert.build import column, counted_table, from_bytes, table
-from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._convert.from_tensors import from_cuda_array
 from saeta._convert.tables import concat_tables
 from saeta._convert.types import field, schema, symbol
 from saeta._core import (

@@ -15,7 +15,7 @@ import pytest
 
 import saeta as sa
 from contexts import copies
-from saeta._convert.from_cuda_array import import_interface
+from saeta._convert.from_tensors import import_interface
 
 
 class Array:

@@ -7,7 +7,7 @@ import pytest
 
 import saeta as sa
 from saeta import _core
-from saeta._convert import from_cuda_array
+from saeta._convert import from_tensors
 from saeta._report import info
 from sim_devices import simulator
 
@@ -263,9 +263,9 @@ def test_a_device_reports_its_properties():
 @pytest.mark.parametrize(
     ("read", "least", "most"),
     [
-        (from_cuda_array._unsigned, 0, 2**64 - 1),
-        (from_cuda_array._signed, -(2**63), 2**63 - 1),
-        (from_cuda_array._small, 0, 2**31 - 1),
+        (from_tensors._unsigned, 0, 2**64 - 1),
+        (from_tensors._signed, -(2**63), 2**63 - 1),
+        (from_tensors._small, 0, 2**31 - 1),
     ],
 )
 def test_integers_out_of_range_for_their_field_are_refused(read, least, most):

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 from saeta import _core
 from saeta._convert.exact_arrays import array_of_type
 from saeta._convert.exact_values import arrow_array, arrow_array_of, arrow_type
-from saeta._convert.from_cuda_array import from_cuda_array
 from saeta._convert.from_cudf import is_series
 from saeta._convert.from_numpy import is_array, mask_of
 from saeta._convert.from_pyarrow import with_stream
+from saeta._convert.from_tensors import is_tensor, take_tensor
 from saeta._convert.lent_capsules import lent
 from saeta._convert.tables import column_place
 from saeta._convert.types import schema as make_schema
@@ -296,10 +296,9 @@ def as_column(
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
         made: Column = from_arrow(value, ctx, as_column=True, copy=copy)
         return made.with_name(name)
-    if _has_dlpack(value):
-        return from_dlpack(value, ctx, name=name, copy=copy)
-    if hasattr(value, "__cuda_array_interface__"):
-        return from_cuda_array(value, ctx, name=name)
+    taken = take_tensor(value, ctx, copy=copy, name=name)
+    if taken is not None:
+        return taken
     refuse_capsule(value)
     if _is_sequence(value):
         return as_column(name, arrow_array(name, list(value), None, None), ctx, converted=True)
@@ -465,13 +464,7 @@ def _is_tensor(given: Any) -> bool:
 
 
 def _is_exchangeable(value: Any) -> bool:
-    return (
-        _has_arrow(value)
-        or _has_dlpack(value)
-        or hasattr(value, "__cuda_array_interface__")
-        or is_arrow_array(value)
-        or is_series(value)
-    )
+    return _has_arrow(value) or is_tensor(value) or is_arrow_array(value) or is_series(value)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 from saeta import _ipc
 from saeta._convert.build import offers_bytes
-from saeta._convert.from_cuda_array import from_cuda_array
+from saeta._convert.from_tensors import take_tensor
 from saeta._core import Column, Table
 from saeta.errors import TypeMismatch
-from saeta.exchange import ContextLike, context_of, from_arrow, from_dlpack
+from saeta.exchange import ContextLike, context_of, from_arrow
 
 ALIGNMENT = 8  # of a body, in bytes
 
@@ -128,10 +128,9 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
         return taken
     if offers_bytes(body):
         return _ipc.body_over(context_of("host" if ctx is None else ctx), body, ALIGNMENT, copy)
-    if hasattr(body, "__dlpack__"):
-        return from_dlpack(body, ctx, copy=copy)
-    if hasattr(body, "__cuda_array_interface__"):
-        return from_cuda_array(body, None if ctx is None else context_of(ctx), copy=copy)
+    tensor = take_tensor(body, ctx, copy=copy)
+    if tensor is not None:
+        return tensor
     made = from_arrow(body, ctx, copy=copy)
     if not isinstance(made, Column):
         raise TypeMismatch(

@@ -38,28 +38,9 @@ NB_MODULE(_core, m) {
   install_interrupts();
   install_reports();
   bind_errors();
-  bind_device(m);
-  bind_memory(m);
-  bind_symbols(m);
-  bind_type(m);
-  bind_column(m);
-  bind_use(m);
-  bind_table(m);
-  bind_counted_table(m);
-  bind_permutations(m);
-  bind_cancellation(m);
-  bind_arrow(m);
-  bind_cuda_array(m);
-  bind_dlpack(m);
-  bind_chosen_tensors(m);
-  bind_lent(m);
-  bind_bytes(m);
-  bind_sharing(m);
-  bind_descriptors(m);
-  bind_connections(m);
-  bind_mappings(m);
-  bind_graph_pool(m);
-  bind_measure(m);
+  for (const auto bind : bind_functions) {
+    bind(m);
+  }
   complete_functions(m);
   first = nb::object(m).release();
 }

@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <array>
 #include <functional>
 
 namespace saeta::py {
@@ -46,6 +47,13 @@ void bind_mappings(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
+/// The functions that bind the parts, in their order: a class comes before what returns it.
+inline constexpr std::array bind_functions{
+    bind_device,     bind_memory,     bind_symbols,       bind_type,           bind_column,
+    bind_use,        bind_table,      bind_counted_table, bind_permutations,   bind_cancellation,
+    bind_arrow,      bind_cuda_array, bind_dlpack,        bind_chosen_tensors, bind_lent,
+    bind_bytes,      bind_sharing,    bind_descriptors,   bind_connections,    bind_mappings,
+    bind_graph_pool, bind_measure};
 /// Must be called last. Gives every function of the module a signature for `inspect` and clear messages for
 /// wrong argument types.
 void complete_functions(nb::module_& m);

@@ -1,4 +1,4 @@
-// Columns as tensors: DLPack, the CUDA Array Interface, and arrays of other libraries.
+// Columns as tensors: DLPack, and arrays of other libraries.
 
 #include "python/src/column/column_class.hpp"
 #include "python/src/core/gil.hpp"
@@ -6,7 +6,6 @@
 #include "python/src/dlpack/exchange_api.hpp"
 #include "python/src/table/table_class.hpp"
 #include "saeta/column/bits.hpp"
-#include "saeta/interop/cuda_array/cuda_array_interface.hpp"
 
 #include <nanobind/stl/vector.h>
 
@@ -56,58 +55,6 @@ nb::object to_torch(nb::handle self, const nb::args& args, const nb::kwargs& kwa
   }
   return made.is_valid() ? made
                          : in_python("saeta._convert.to_libraries", "column_to_torch")(self, args, kwargs);
-}
-
-/// Drops the hold of an exported array when the Python object that exported it is destroyed.
-void drop_hold(void* hold) noexcept {
-  released_gil([&] { delete static_cast<std::shared_ptr<void>*>(hold); });
-}
-
-nb::tuple tuple_of(const std::vector<std::int64_t>& numbers) {
-  nb::list made;
-  for (const std::int64_t each : numbers) {
-    made.append(each);
-  }
-  return nb::tuple(made);
-}
-
-/// The type of the innermost values. Fixed-size lists and structs become dimensions of an array.
-const data_type& innermost(const data_type& type) {
-  const bool dimension = type.id() == type_id::fixed_size_list || type.id() == type_id::struct_;
-  return dimension && !type.children().empty() ? innermost(type.children().front().type) : type;
-}
-
-nb::dict array_interface(nb::handle self) {
-  auto& source = nb::cast<column_object&>(self);
-  if (source.ctx->on_host()) {
-    throw nb::attribute_error(
-        "__cuda_array_interface__ shows memory of a GPU, and the column is on the host");
-  }
-  try {
-    const data_type& shown = innermost(source.described->type);
-    to_tensor_type(shown);
-    if (narrow_float_of(shown) != nullptr) {
-      throw error(errc::exchange,
-                  concat("type ", shown.name(), " has no typestr of __cuda_array_interface__"));
-    }
-  } catch (const error& none) {
-    throw nb::attribute_error(none.message().c_str());
-  }
-  cuda_array shown =
-      without_gil([&] { return export_cuda_array(single_piece(source, "__cuda_array_interface__")); });
-  if (source.lent.first()) {
-    auto hold = std::make_unique<std::shared_ptr<void>>(shown.owner);
-    nb::keep_alive_cb(self, hold.get(), drop_hold);
-    static_cast<void>(hold.release());
-  }
-  nb::dict interface;
-  interface["shape"] = tuple_of(shown.shape);
-  interface["typestr"] = shown.typestr;
-  interface["data"] = nb::make_tuple(shown.data, shown.read_only);
-  interface["strides"] = shown.strides ? nb::object(tuple_of(*shown.strides)) : nb::none();
-  interface["version"] = shown.version;
-  interface["stream"] = shown.stream;
-  return interface;
 }
 
 void bind_arrays(column_class& c) {
@@ -203,28 +150,17 @@ void bind_tensors(column_class& c) {
          "default stream, 2 the per-thread one, -1 no ordering, above 2 a handle. On the host it must be "
          "None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a "
          "DLPack type, and for a copy that copy=False forbids.");
-  c.def_prop_ro("__cuda_array_interface__", &array_interface,
-                nb::for_getter(nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]")),
-                "The CUDA Array Interface, version 3, of a column on a GPU: zero-copy and read-only, ordered "
-                "by the stream that it names. The memory stays while this object lives, and until all work "
-                "of the device that was queued by then is done. BufferError for nulls (consumers drop masks) "
-                "and for several chunks.")
-      .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
-           nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> "
-                   "tuple[Column, Column]"),
-           offsets_and_values_doc)
+  c.def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
+        nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> "
+                "tuple[Column, Column]"),
+        offsets_and_values_doc)
       .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
            nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, "
                    "Column, Column]"),
            offsets_and_values_doc)
       .def("is_valid", &valid, nb::call_guard<gil_release>(),
            "A column of bool8, one byte a row: 1 where a value is not null, 0 where it is. One kernel per "
-           "chunk."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
-           "    >>> fare.is_valid().to_pylist()\n"
-           "    [True, False, True]");
+           "chunk.");
 }
 
 // Tables as tensors of rows and columns.

@@ -1,4 +1,7 @@
-"""Imports arrays of other libraries through the CUDA Array Interface."""
+"""Imports tensors of other libraries: by DLPack, whose import is compiled, or by the CUDA Array Interface.
+
+`PROTOCOLS` is the one list of protocols that an object is asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from saeta import _core
-from saeta._core import Column, Context
+from saeta._core import Column, Context, _LentCapsule, from_dlpack
 from saeta.errors import ExchangeError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -46,6 +49,31 @@ def from_cuda_array(
             "a __cuda_array_interface__ shows memory of a GPU, and the context is on the host"
         )
     return import_interface(source, where, copy, name)
+
+
+# The protocols by which an object offers a tensor, in the order in which it is asked for them, and the
+# functions that take it.
+PROTOCOLS: dict[str, Callable[..., Column]] = {
+    "__dlpack__": from_dlpack,
+    "__cuda_array_interface__": from_cuda_array,
+}
+
+
+def is_tensor(source: Any) -> bool:
+    """Whether the object offers a tensor by one of the protocols."""
+    return _importer(source) is not None
+
+
+def take_tensor(source: Any, ctx: ContextLike, *, copy: bool | None = None, name: str = "") -> Column | None:
+    """Takes a tensor into a context as a column, by the first of the protocols that the object offers."""
+    importer = _importer(source)
+    return None if importer is None else importer(source, ctx, copy=copy, name=name)
+
+
+def _importer(source: Any) -> Callable[..., Column] | None:
+    if isinstance(source, _LentCapsule):
+        return from_dlpack
+    return next((take for offer, take in PROTOCOLS.items() if hasattr(source, offer)), None)
 
 
 def import_interface(source: Any, ctx: Context, copy: bool | None, name: str) -> Column:
