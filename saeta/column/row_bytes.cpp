@@ -105,7 +105,7 @@ private:
   static bool has_more_than_usual(const column& of, std::int64_t all) {
     constexpr std::int64_t usual_bytes = 64;
     constexpr std::int64_t usual_rows = 4;
-    if (of.type().layout() == layout_kind::dense_union) {
+    if (!of.type().type_codes().empty()) {
       return total_rows(of.children()) > of.length();
     }
     return all / (of.children().empty() ? usual_bytes : usual_rows) > of.length();
@@ -175,7 +175,7 @@ private:
       }
       add_table(of);
     } else {
-      made.kind = type.layout() == layout_kind::list_view ? take_kind::list_views : take_kind::union_rows;
+      made.kind = type.type_codes().empty() ? take_kind::list_views : take_kind::union_rows;
       made.width = type.buffer(values + 1).width;
       made.from.second = address_of(of, values + 1);
       made.code = type.type_codes().empty() ? std::int8_t{0} : type.type_codes()[child];

@@ -414,16 +414,11 @@ void swap_order(const data_type& type, std::size_t index, std::span<std::byte> b
     return; // the bytes of views
   }
   const buffer_spec spec = type.buffer(index);
-  switch (spec.role) {
-  case buffer_role::validity:
-  case buffer_role::bits:
-  case buffer_role::bytes:
-  case buffer_role::type_ids:
-    return;
-  case buffer_role::views:
+  if (spec.role == buffer_role::views) {
     throw error(errc::unsupported, "its views are in big-endian byte order");
-  default:
-    break;
+  }
+  if (spec.width <= 1) { // bits, bytes and type ids
+    return;
   }
   const bool values = spec.role == buffer_role::values;
   if (values && type.id() == type_id::fixed_size_binary) {

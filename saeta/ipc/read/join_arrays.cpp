@@ -60,18 +60,11 @@ private:
 
   range join_buffers(array_list parts, std::size_t index, std::int64_t rows) {
     const buffer_spec spec = parts.front()->type.buffer(index);
-    switch (spec.role) {
-    case buffer_role::validity:
-      return std::ranges::all_of(parts, [](const host_array* each) { return each->buffers[0].empty(); })
-                 ? range()
-                 : join_bits(parts, index, rows);
-    case buffer_role::bits:
-      return join_bits(parts, index, rows);
-    case buffer_role::bytes:
-      return join_bytes(parts);
-    default:
-      return join_numbers(parts, index, rows);
+    if (spec.is_bitmap()) {
+      const auto absent = [&](const host_array* each) { return each->buffers[index].empty(); };
+      return std::ranges::all_of(parts, absent) ? range() : join_bits(parts, index, rows);
     }
+    return spec.role == buffer_role::bytes ? join_bytes(parts) : join_numbers(parts, index, rows);
   }
 
   /// Rows of a part without the bitmap are valid.
@@ -208,30 +201,18 @@ private:
   /// The rows of a child that are joined, from its first one on: up to the last one that its parent refers
   /// to, or all if that is not known.
   static std::int64_t kept_rows(const host_array& part, std::size_t child) {
-    switch (part.type.mapping()) {
-    case row_mapping::same:
-    case row_mapping::fixed_size:
-      return rows_of_children(part.type, 0, part.length)->count;
-    case row_mapping::offsets: {
-      const auto [first, last] = borders(part);
-      if (first != 0) {
-        throw error(errc::unsupported,
-                    concat("the lists of a part begin with value ", first, ", expected 0"));
-      }
-      return last;
+    if (const auto known = rows_of_children(part.type, 0, part.length)) {
+      return known->count;
     }
-    case row_mapping::run_ends: {
-      const host_array& ends = part.children[0];
-      const auto width = static_cast<std::size_t>(ends.type.byte_width());
-      std::int64_t run = 0;
-      while (read_offset(ends.buffers[1].data(), width, run) < part.length) {
-        ++run;
-      }
-      return run + 1;
-    }
-    default:
+    if (part.type.mapping() == row_mapping::scattered) {
       return part.children[child].length;
     }
+    const child_rows used = rows_pointed_to(part, window_of(part.type, 0, part.length));
+    if (used.first != 0) {
+      throw error(errc::unsupported,
+                  concat("the lists of a part begin with value ", used.first, ", expected 0"));
+    }
+    return used.count;
   }
 
   void join_children(array_list parts, host_array& made) {

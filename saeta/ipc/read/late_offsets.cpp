@@ -15,7 +15,7 @@ void sort_by_source(std::vector<scatter_step>& steps) {
 }
 
 bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std::size_t number) {
-  if (pieces.tree->nodes[number].type->layout() != layout_kind::bytes) {
+  if (pieces.tree->nodes[number].type->offset_width() == 0) {
     return false;
   }
   for (std::size_t piece = group.first; piece != group.end; ++piece) {

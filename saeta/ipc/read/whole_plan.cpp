@@ -63,8 +63,7 @@ void whole_plan::lay_out_node(const planned_table& table, planned_group& group, 
         role == buffer_role::bytes && has_deferred_bytes(table.pieces, group.pieces, number);
     node.buffers[i] = slab_.add_buffer(type, i, rows, group.pieces.sums[number].pointed, !deferred);
   }
-  if (type.layout() == layout_kind::fixed && !node.buffers[0].present() &&
-      !holds_run_ends(*table.pieces.tree, number)) {
+  if (!node.buffers[0].present() && !holds_run_ends(*table.pieces.tree, number)) {
     node.copied_width = type.byte_width();
   }
   if (!type.has_variadic_buffers()) {

@@ -27,16 +27,12 @@ public:
   }
   /// The rows of the children that a row is.
   [[nodiscard]] child_rows children(std::int64_t row) const {
-    switch (of_.type.mapping()) {
-    case row_mapping::offsets:
-      return {number(1, row), number(1, row + 1) - number(1, row)};
-    case row_mapping::run_ends:
-      return {rows_pointed_to(of_, {0, of_.offset + row + 1, of_.offset + row}).first, 1};
-    case row_mapping::scattered:
-      return {number(1, row), number(2, row)};
-    default:
-      return *rows_of_children(of_.type, of_.offset + row, 1);
+    if (const auto known = rows_of_children(of_.type, of_.offset + row, 1)) {
+      return *known;
     }
+    return of_.type.mapping() == row_mapping::scattered
+               ? child_rows{number(1, row), number(2, row)}
+               : rows_pointed_to(of_, window_of(of_.type, of_.offset + row, 1));
   }
   [[nodiscard]] const host_array& array() const noexcept { return of_; }
 
