@@ -61,20 +61,19 @@ bool array_reader::bit(const host_array& of, std::size_t buffer, std::int64_t ro
   return ((byte >> static_cast<unsigned>(row % 8)) & 1U) != 0;
 }
 
-child_range array_reader::items(const host_array& of, std::int64_t row, std::int64_t rows) {
-  child_range found;
-  switch (of.type.mapping()) {
-  case row_mapping::offsets:
+child_rows array_reader::items(const host_array& of, std::int64_t row, std::int64_t rows) {
+  child_rows found;
+  if (const auto known = rows_of_children(of.type, row, rows)) {
+    found = *known;
+  } else if (of.type.mapping() == row_mapping::scattered) {
+    found = {integer(of, 1, row), integer(of, 2, row)};
+  } else {
     found.first = integer(of, 1, row);
     found.count = integer(of, 1, row + rows) - found.first;
-    break;
-  case row_mapping::scattered:
-    found = {integer(of, 1, row), integer(of, 2, row)};
-    break;
-  default:
-    found = {row * of.type.list_size(), rows * of.type.list_size()};
   }
-  require_rows(of.children[0], found.first, found.count);
+  for (const host_array& child : of.children) {
+    require_rows(child, found.first, found.count);
+  }
   return found;
 }
 
@@ -146,25 +145,17 @@ void object_count::add(const host_array& of, std::int64_t first, std::int64_t ro
 
 void object_count::add_children(const host_array& of, std::int64_t row, std::int64_t rows,
                                 std::uint64_t times) {
-  switch (of.type.mapping()) {
-  case row_mapping::offsets:
-  case row_mapping::fixed_size: {
-    const child_range items = reader_.items(of, row, rows);
-    return add(of.children[0], items.first, items.count, times);
-  }
-  case row_mapping::same:
-    if (!of.type.type_codes().empty()) { // a union shows one child for each row
-      return add_each(of, row, rows, times);
-    }
-    for (const host_array& child : of.children) {
-      add(child, row, rows, times);
-    }
-    return;
-  case row_mapping::run_ends:
+  const data_type& type = of.type;
+  if (type.mapping() == row_mapping::run_ends) {
     return add_runs(of, row, rows, times);
-  case row_mapping::none: // a dictionary
-  case row_mapping::scattered:
+  }
+  const bool is_union = !type.type_codes().empty(); // shows one child for each row
+  if (of.dictionary != nullptr || is_union || type.mapping() == row_mapping::scattered) {
     return add_each(of, row, rows, times);
+  }
+  const child_rows items = reader_.items(of, row, rows);
+  for (const host_array& child : of.children) {
+    add(child, items.first, items.count, times);
   }
 }
 
@@ -174,7 +165,7 @@ void object_count::add_each(const host_array& of, std::int64_t row, std::int64_t
     if (of.dictionary != nullptr) {
       add(*of.dictionary, reader_.integer(of, 1, row), 1, times);
     } else if (of.type.type_codes().empty()) {
-      const child_range items = reader_.items(of, row);
+      const child_rows items = reader_.items(of, row);
       add(of.children[0], items.first, items.count, times);
     } else {
       const union_place place = reader_.place_in_union(of, row);

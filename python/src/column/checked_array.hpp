@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "saeta/column/column.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <array>
@@ -15,12 +16,6 @@
 #include <span>
 
 namespace saeta::py {
-
-/// A range of rows of a child.
-struct child_range {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
 
 /// The child of a union that holds a row, and the row in that child.
 struct union_place {
@@ -38,8 +33,8 @@ public:
   std::int64_t integer(const host_array& of, std::size_t buffer, std::int64_t row);
   /// An element of a buffer of bits.
   bool bit(const host_array& of, std::size_t buffer, std::int64_t row);
-  /// The child rows of lists or fixed-size lists, or of one list view.
-  child_range items(const host_array& of, std::int64_t row, std::int64_t rows = 1);
+  /// The rows of every child that rows of a struct or of lists refer to; of list views, one row.
+  child_rows items(const host_array& of, std::int64_t row, std::int64_t rows = 1);
   union_place place_in_union(const host_array& of, std::int64_t row);
   /// The index of the run that contains a row.
   std::int64_t run(const host_array& of, std::int64_t row);

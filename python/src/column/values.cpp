@@ -105,7 +105,7 @@ private:
                     view[0]);
   }
 
-  nb::object items_of(const host_array& child, const child_range& items) {
+  nb::object items_of(const host_array& child, const child_rows& items) {
     nb::list values;
     for (std::int64_t i = 0; i < items.count && take_room(); ++i) {
       values.append(value_at(child, items.first + i));

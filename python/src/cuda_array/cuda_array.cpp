@@ -1,4 +1,4 @@
-// The CUDA Array Interface: imports, whose fields saeta/_convert/from_tensors.py reads, and exports of columns.
+// The CUDA Array Interface: imports, whose fields saeta/_convert/from_tensors.py reads, and exports.
 #include "python/src/column/column_class.hpp"
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"

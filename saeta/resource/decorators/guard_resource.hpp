@@ -1,9 +1,9 @@
-// Decorator: finds misuse of memory. It poisons memory on allocate (0xA5) and on free (0xDD), checks canaries at both ends
-// at free, keeps freed blocks in a quarantine and checks their poison when they leave it, and detects
-// overlaps.
+// Decorator: finds misuse of memory. It poisons memory on allocate (0xA5) and on free (0xDD), checks canaries
+// at both ends at free, keeps freed blocks in a quarantine and checks their poison when they leave it, and
+// detects overlaps.
 //
-// What      Each block gets a canary of 256 bytes before and after it. A budget above the guard does not count them,
-//           one below does.
+// What      Each block gets a canary of 256 bytes before and after it. A budget above the guard does not
+//           count them, one below does.
 // Order     Canaries and the poison of a new block are queued on its stream. The poison of a freed block is
 //           queued on the guard's stream, after the last use. A freed block stays in quarantine until the
 //           quarantine holds more than `quarantine` bytes, until trim(), until upstream has no memory, or
