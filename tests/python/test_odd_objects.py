@@ -18,8 +18,8 @@ from saeta._convert import (
     build,
     exact_arrays,
     exact_values,
-    from_cuda_array,
     from_numpy,
+    from_tensors,
     to_libraries,
     to_python,
     types,
@@ -120,7 +120,7 @@ def test_not_a_time_is_a_null(host):
     ],
 )
 def test_the_device_ordinal_is_read_from_each_frameworks_attribute(device, number):
-    assert from_cuda_array._ordinal(SimpleNamespace(device=device)) == number
+    assert from_tensors._ordinal(SimpleNamespace(device=device)) == number
 
 
 def test_the_reason_to_copy_an_array_names_sizes():
