@@ -133,40 +133,17 @@ class Loader(Generic[Batch_co]):
 
     @property
     def schema(self) -> Schema:
-        """Names and types of the columns that are read.
-
-        Example:
-            >>> import saeta as sa
-            >>> rows = sa.table({"x": [1.0], "y": [0]}, "host")
-            >>> sa.loader(rows, "host", batch_size=1, columns="x", to="numpy").schema.names
-            ['x']
-        """
+        """Names and types of the columns that are read."""
         return self._schema
 
     @property
     def codes(self) -> dict[str, list[Any]]:
-        """The values of each column of codes, in the order of their codes.
-
-        Example:
-            >>> import saeta as sa
-            >>> rows = sa.table({"city": ["Rome", "Oslo"]}, "host")
-            >>> sa.loader(rows, "host", batch_size=1, codes={"city": ["Oslo", "Rome"]}, to="numpy").codes
-            {'city': ['Oslo', 'Rome']}
-        """
+        """The values of each column of codes, in the order of their codes."""
         return {name: list(coder.values) for name, coder in self._coders.items()}
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that `iter` begins, or that is under way.
-
-        Example:
-            >>> import saeta as sa
-            >>> batches = sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy")
-            >>> for _ in batches:
-            ...     pass
-            >>> batches.epoch
-            1
-        """
+        """The number of the epoch that `iter` begins, or that is under way."""
         return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -235,13 +212,7 @@ class Loader(Generic[Batch_co]):
         self._place = Place(epoch, batch, batch)
 
     def close(self) -> None:
-        """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError.
-
-        Example:
-            >>> import saeta as sa
-            >>> batches = sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy")
-            >>> batches.close()
-        """
+        """Stops reading within 50 ms. What was taken stays valid. Iterating then raises ClosedError."""
         self._closed = True
         for begun in list(self._begun):
             _core._call_to_the_end(begun.stop)

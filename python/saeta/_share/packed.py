@@ -37,28 +37,12 @@ class Packed:
 
     @property
     def metadata(self) -> bytes:
-        """An Arrow IPC stream without bodies: messages of the schema, the dictionaries and the batches.
-
-        Example:
-            >>> import pyarrow as pa
-            >>> import saeta as sa
-            >>> packed = sa.table({"fare": [12.5, None]}, "host").pack()
-            >>> pa.ipc.read_schema(pa.py_buffer(packed.metadata)).names
-            ['fare']
-        """
+        """An Arrow IPC stream without bodies: messages of the schema, the dictionaries and the batches."""
         return self._metadata
 
     @property
     def body(self) -> Column:
-        """A Column of uint8 in the memory of the table, for DLPack, Arrow and the CUDA Array Interface.
-
-        Example:
-            >>> import numpy as np
-            >>> import saeta as sa
-            >>> packed = sa.table({"fare": [12.5, 8.0]}, "host").pack()
-            >>> np.from_dlpack(packed.body)[:16].view(np.float64).tolist()
-            [12.5, 8.0]
-        """
+        """A Column of uint8 in the memory of the table, for DLPack, Arrow and the CUDA Array Interface."""
         return self._body
 
     def __iter__(self) -> Iterator[Any]:

@@ -107,76 +107,33 @@ class SpillHandle:
         return moved
 
     def close(self) -> None:
-        """Gives the table up. Uses that are open keep theirs. Does nothing the second time.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
-            >>> trips.close()
-            >>> trips.closed
-            True
-        """
+        """Gives the table up. Uses that are open keep theirs. Does nothing the second time."""
         self._handle.close()
 
     @property
     def tier(self) -> Tier:
-        """Where the table is: "device", "pinned", "pageable" or "file". ClosedError for a closed handle.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
-            >>> trips.tier
-            'device'
-        """
+        """Where the table is: "device", "pinned", "pageable" or "file". ClosedError for a closed handle."""
         found: Tier = self._handle.tier  # type: ignore[assignment]
         return found
 
     @property
     def closed(self) -> bool:
-        """Whether the table was given up.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
-            >>> trips.closed
-            False
-        """
+        """Whether the table was given up."""
         return self._handle.closed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table in the packed form, which are what a tier is charged.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
-            >>> trips.nbytes
-            64
-        """
+        """Bytes of the table in the packed form, which are what a tier is charged."""
         return self._handle.nbytes
 
     @property
     def priority(self) -> int:
-        """Tables with lower numbers leave the device earlier.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"), priority=2)
-            >>> trips.priority
-            2
-        """
+        """Tables with lower numbers leave the device earlier."""
         return self._handle.priority
 
     @property
     def context(self) -> Context:
-        """The context that the handle was made with.
-
-        Example:
-            >>> import saeta as sa
-            >>> trips = sa.context("host").spillable(sa.table({"fare": [12.5]}, "host"))
-            >>> trips.context.device
-            'host'
-        """
+        """The context that the handle was made with."""
         return self._handle.context
 
     def __repr__(self) -> str:

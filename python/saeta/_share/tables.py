@@ -85,13 +85,7 @@ class SharedTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the shared memory, metadata included.
-
-        Example:
-            >>> import saeta as sa
-            >>> sa.table({"fare": [12.5, 8.0]}, "host").share().nbytes > 16
-            True
-        """
+        """Bytes of the shared memory, metadata included."""
         return self._place.nbytes
 
     def __reduce__(self) -> tuple[Any, ...]:
