@@ -81,12 +81,12 @@ def outcome(way, raw, ctx):
         return "refused"
     table = read if isinstance(read, sa.Table) else sa.from_arrow(read, "host")
     try:
-        found = table.to_arrow()
+        exported = table.to_arrow()
     except pa.ArrowInvalid:  # a canonical extension type with the wrong storage type
         return [str(each) for each in table.schema], table.num_rows
-    if not 0 < found.num_rows < MANY:
-        return str(found.schema), found.num_rows
-    return str(found.schema), [text_of(column) for column in found.columns]
+    if not 0 < exported.num_rows < MANY:
+        return str(exported.schema), exported.num_rows
+    return str(exported.schema), [text_of(column) for column in exported.columns]
 
 
 def changed_at(raw: bytes, place: int, flip: int) -> bytes:

@@ -121,9 +121,9 @@ def test_golden_numbers_are_tensors(anywhere, golden):
 
 def test_golden_files_can_be_inspected(golden):
     expected = read_with_pyarrow(golden)
-    found = sa.ipc.inspect(golden)
-    assert sum(found["batch_rows"]) == expected.num_rows
-    assert [column["name"] for column in found["columns"]] == expected.column_names
-    for column, values in zip(found["columns"], expected.columns, strict=True):
+    summary = sa.ipc.inspect(golden)
+    assert sum(summary["batch_rows"]) == expected.num_rows
+    assert [column["name"] for column in summary["columns"]] == expected.column_names
+    for column, values in zip(summary["columns"], expected.columns, strict=True):
         assert column["supported"], column
         assert column["nulls"] == values.null_count, column

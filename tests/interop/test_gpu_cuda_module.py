@@ -65,10 +65,10 @@ def test_reading_a_buffer_waits_for_pending_writes(ctx: Any, cupy: Any, side: An
             spin(SPIN_CYCLES)
             array.fill(value)
         if value % 2:
-            found = np.frombuffer(buffer.copy_to_host(), dtype="i4")
+            values = np.frombuffer(buffer.copy_to_host(), dtype="i4")
         else:
-            found = shown.copy_to(CPU).to_numpy()
-        assert (found == value).all(), value
+            values = shown.copy_to(CPU).to_numpy()
+        assert (values == value).all(), value
 
 
 def test_importing_an_array_waits_for_its_producers_event(ctx: Any, cupy: Any, side: Any) -> None:

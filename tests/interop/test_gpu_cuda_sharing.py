@@ -41,13 +41,13 @@ def test_the_exporter_keeps_memory_until_pending_reads_are_done(ctx: Any) -> Non
             text = exporter.run(
                 f"made = ctx.buffer_from_data(np.full({ROWS}, {value}, dtype='i4'))\nresult = export(made)"
             )
-            found = ctx.open_ipc_buffer(handle(text))
-            memory = cupy.cuda.UnownedMemory(found.address, found.size, None, 0)
+            opened = ctx.open_ipc_buffer(handle(text))
+            memory = cupy.cuda.UnownedMemory(opened.address, opened.size, None, 0)
             array = cupy.ndarray((ROWS,), cupy.int32, cupy.cuda.MemoryPointer(memory, 0))
             with side:
                 spin(SPIN_CYCLES)
                 total = array.sum(dtype=cupy.int64)
-            del found
+            del opened
             exporter.run(
                 f"del made\nothers = [ctx.buffer_from_data(b'\\xff' * {4 * ROWS}) for _ in range(8)]\n"
                 "del others"
@@ -75,8 +75,8 @@ def test_an_export_waits_for_pending_writes() -> None:
             text = exporter.run(
                 f"with side:\n    spin({SPIN_CYCLES})\n    array.fill({value})\nresult = export(made)"
             )
-            found = np.frombuffer(here.open_ipc_buffer(handle(text)).copy_to_host(), dtype="i4")
-            assert (found == value).all(), value
+            values = np.frombuffer(here.open_ipc_buffer(handle(text)).copy_to_host(), dtype="i4")
+            assert (values == value).all(), value
 
 
 def test_memory_is_matched_by_its_physical_device_not_its_ordinal() -> None:
@@ -88,11 +88,11 @@ def test_memory_is_matched_by_its_physical_device_not_its_ordinal() -> None:
         assert exporter.run("result = ctx.device_number") == 0
         with pytest.raises(pa.ArrowInvalid, match="memory of another device than cuda:0"):
             cuda.Context(0).open_ipc_buffer(handle(text))
-        found = cuda.Context(1).open_ipc_buffer(handle(text))
-        assert found.to_pybytes() == b"abc"
-        assert found.context.device_number == 1
-        assert cuda.Context(0).buffer_from_data(found).to_pybytes() == b"abc", "the copy is from GPU to GPU"
-        del found
+        opened = cuda.Context(1).open_ipc_buffer(handle(text))
+        assert opened.to_pybytes() == b"abc"
+        assert opened.context.device_number == 1
+        assert cuda.Context(0).buffer_from_data(opened).to_pybytes() == b"abc", "the copy is from GPU to GPU"
+        del opened
         cuda.Context(1).synchronize()
         exporter.run("del made\ngc.collect()")
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
@@ -115,10 +115,10 @@ def test_shared_memory_returns_to_the_driver(ctx: Any) -> None:
         before = free()
         for turn in range(100):
             text = exporter.run("big = ctx.new_buffer(32 << 20)\nresult = export(big)")
-            found = ctx.open_ipc_buffer(handle(text))
-            found.copy_from_host(bytes([turn]))
+            opened = ctx.open_ipc_buffer(handle(text))
+            opened.copy_from_host(bytes([turn]))
             exporter.run("del big\ngc.collect()")
-            del found
+            del opened
             ctx.synchronize()
             assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated <= 1)") is True
         exporter.run("trim()")

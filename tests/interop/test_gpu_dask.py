@@ -69,11 +69,11 @@ def run_on(client: Any, worker: str, function: Any, *arguments: Any) -> Any:
 def test_tables_of_all_types_are_sent_from_gpu_to_gpu(client, workers):
     one, other = workers
     numbers = range(0, dask_tasks.TABLES, 3)
-    made = client.map(
+    futures = client.map(
         dask_tasks.make_on_device, numbers, workers=[one], allow_other_workers=False, pure=False
     )
     compared = client.map(
-        dask_tasks.same_on_device, numbers, made, workers=[other], allow_other_workers=False, pure=False
+        dask_tasks.same_on_device, numbers, futures, workers=[other], allow_other_workers=False, pure=False
     )
     assert [each for each in client.gather(compared) if each] == []
 

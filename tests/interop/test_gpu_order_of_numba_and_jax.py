@@ -82,8 +82,8 @@ def test_an_import_waits_for_pending_writes_of_numba(ctx: sa.Context) -> None:
         numba.spin()
         numba.fill(array, number)
         column = sa.from_cuda_array(array, ctx)
-        found = column.to_numpy(copy=True)
-        wrong += not (found == number).all()
+        values = column.to_numpy(copy=True)
+        wrong += not (values == number).all()
         del column, array
     assert wrong == 0, f"{wrong} of {ROUNDS} reads saw the array before it was written"
 
@@ -131,8 +131,8 @@ def test_an_import_waits_for_pending_writes_of_jax(ctx: sa.Context, jax: Any) ->
     wrong = 0
     for number in range(1, ROUNDS + 1):
         array = late(jax.numpy.full(ROWS, number, np.int32), start)
-        found = sa.from_dlpack(array, ctx).to_numpy(copy=True)
-        wrong += not (found == number).all()
+        values = sa.from_dlpack(array, ctx).to_numpy(copy=True)
+        wrong += not (values == number).all()
     assert wrong == 0, f"{wrong} of {ROUNDS} reads saw the array before it was written"
 
 

@@ -94,8 +94,8 @@ def test_objects_that_are_not_columns_are_refused(host):
 
 def test_nulls_in_a_non_nullable_field_are_refused(host):
     field = sa.field("a", "int8", nullable=False, metadata={"unit": "m"})
-    made = sa.column(field, [1, 2], ctx=host)
-    assert (made.field.nullable, made.field.metadata) == (False, {b"unit": b"m"})
+    column = sa.column(field, [1, 2], ctx=host)
+    assert (column.field.nullable, column.field.metadata) == (False, {b"unit": b"m"})
     with pytest.raises(sa.InvalidError, match="column 'a' has 2 nulls, and its field allows none"):
         sa.column(field, [1, None, None], ctx=host)
 
@@ -184,9 +184,9 @@ def test_reinterpret_needs_integers_of_the_same_width(host, found, wanted, possi
 
 
 def test_reinterpreting_python_numbers(host):
-    made = sa.column("n", [2**32 - 1, None, 1], "int32", host, cast="reinterpret")
-    assert made.to_pylist() == [-1, None, 1]
-    made = sa.column("n", [-1, 1], "uint8", host, cast="reinterpret")
-    assert made.to_pylist() == [255, 1]
+    column = sa.column("n", [2**32 - 1, None, 1], "int32", host, cast="reinterpret")
+    assert column.to_pylist() == [-1, None, 1]
+    column = sa.column("n", [-1, 1], "uint8", host, cast="reinterpret")
+    assert column.to_pylist() == [255, 1]
     assert build.SIGNED == ("c", "s", "i", "l")
     assert build.UNSIGNED == ("C", "S", "I", "L")

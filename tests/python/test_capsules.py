@@ -51,11 +51,11 @@ def test_memory_of_a_capsule_lives_as_long_as_its_column():
     source = np.arange(5).view(Released)
     gone = []
     weakref.finalize(source, gone.append, True)
-    made = sa.column("x", source.__dlpack__(), ctx="host")
+    column = sa.column("x", source.__dlpack__(), ctx="host")
     del source
     gc.collect()
-    assert (gone, made.to_pylist()) == ([], [0, 1, 2, 3, 4])
-    del made
+    assert (gone, column.to_pylist()) == ([], [0, 1, 2, 3, 4])
+    del column
     gc.collect()
     assert gone == [True]
 

@@ -210,10 +210,10 @@ NODES = {
 def test_unpack_counts_the_nulls_of_columns_children_and_dictionaries(ctx, kind, claim):
     source = pa.table({"c": NODES[kind]})
     metadata, body = sa.from_arrow(source, ctx, copy=True).pack()
-    found = sa.unpack(misplaced(bytes(metadata), (4, 2), (4, claim)), body)
-    found.to_arrow().validate(full=True)
-    assert found.to_arrow().equals(source)
-    assert bytes(found.pack().metadata) == bytes(metadata)
+    table = sa.unpack(misplaced(bytes(metadata), (4, 2), (4, claim)), body)
+    table.to_arrow().validate(full=True)
+    assert table.to_arrow().equals(source)
+    assert bytes(table.pack().metadata) == bytes(metadata)
 
 
 def test_unpack_trusts_the_null_counts_of_a_trusted_sender(host):

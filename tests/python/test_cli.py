@@ -39,11 +39,11 @@ def test_info_names_devices_versions_and_what_is_missing():
     assert f"saeta {sa.__version__}" in done.stdout
     for word in ("devices", "host", "packages", "pyarrow", pa.__version__):
         assert word in done.stdout
-    found = json.loads(saeta("info", "--json").stdout)
-    assert found["packages"]["pyarrow"] == pa.__version__
-    assert found["devices"][-1]["name"] == "host"
-    if not found["cuda"]["usable"]:
-        assert any(each["part"] == "cuda" and each["why"] for each in found["missing"])
+    result = json.loads(saeta("info", "--json").stdout)
+    assert result["packages"]["pyarrow"] == pa.__version__
+    assert result["devices"][-1]["name"] == "host"
+    if not result["cuda"]["usable"]:
+        assert any(each["part"] == "cuda" and each["why"] for each in result["missing"])
 
 
 def test_version_and_help():
@@ -116,10 +116,10 @@ def test_inspect_shows_schema_batches_nulls_and_dictionaries(tmp_path):
         "made by = a test\n\n",  # followed by a blank line and the columns
     ):
         assert text in done.stdout
-    found = json.loads(saeta("inspect", path, "--json").stdout)
-    assert found["batch_rows"] == [20, 20, 20]
-    assert found["metadata"] == {"made by": "a test"}
-    by_name = {column["name"]: column for column in found["columns"]}
+    result = json.loads(saeta("inspect", path, "--json").stdout)
+    assert result["batch_rows"] == [20, 20, 20]
+    assert result["metadata"] == {"made by": "a test"}
+    by_name = {column["name"]: column for column in result["columns"]}
     assert by_name["int64"]["nulls"] == source["int64"].null_count
     assert by_name["dictionary"]["dictionary_values"] is not None
     assert by_name["int64"]["dictionary_values"] is None
@@ -367,16 +367,16 @@ def test_load_prints_the_rate_and_checks_the_values(tmp_path):
     assert "2 files as pyarrow reads them" in done.stdout
     assert "GB/s" in done.stdout
     again = ("load", path, "--device", "host", "--columns", "int8,string", "--json")
-    found = json.loads(saeta(*again, "--rounds", 3).stdout)
-    assert found["device"] == "host"
-    assert found["link_gb_per_s"] > 0
-    (only,) = found["files"]
+    result = json.loads(saeta(*again, "--rounds", 3).stdout)
+    assert result["device"] == "host"
+    assert result["link_gb_per_s"] > 0
+    (only,) = result["files"]
     assert (only["rows"], only["columns"], len(only["seconds"])) == (600, 2, 3)
-    assert only["gb_per_s"] / found["link_gb_per_s"] == pytest.approx(only["share"])
+    assert only["gb_per_s"] / result["link_gb_per_s"] == pytest.approx(only["share"])
     assert only["gb_per_s"] == pytest.approx(only["bytes"] / median(only["seconds"][1:]) / 1e9)
     assert "same" not in only
-    assert found["memory"]["current"] >= only["bytes"]
-    assert sum(found["memory"]["by_tag"].values()) == found["memory"]["current"]
+    assert result["memory"]["current"] >= only["bytes"]
+    assert sum(result["memory"]["by_tag"].values()) == result["memory"]["current"]
     once = json.loads(saeta(*again).stdout)
     assert (once["link_gb_per_s"], once["files"][0]["share"]) == (None, None), "not compared with the link"
     assert "of a copy" not in saeta("load", path, "--device", "host").stdout
@@ -486,10 +486,10 @@ def test_convert_keeps_the_rows(tmp_path, origin, target):
     if target.endswith(".parquet"):
         assert pq.read_table(tmp_path / target).equals(table)
         return
-    found = sa.ipc.inspect(tmp_path / target)
-    assert found["batch_rows"] == [300, 300, 300, 100]
-    assert found["compression"] == "zstd"
-    assert found["format"] == ("stream" if target == "out.arrows" else "file")
+    summary = sa.ipc.inspect(tmp_path / target)
+    assert summary["batch_rows"] == [300, 300, 300, 100]
+    assert summary["compression"] == "zstd"
+    assert summary["format"] == ("stream" if target == "out.arrows" else "file")
     assert sa.read_ipc(tmp_path / target, "host").to_arrow().equals(table)
 
 

@@ -21,11 +21,11 @@ def test_bench_measures_every_job_and_its_peers(tmp_path):
         "bench", "--quick", "--device", "host", "--bytes", "1MiB", "--rounds", 1, "--out", out, "--json"
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
-    assert found == json.loads(done.stdout)
-    assert (found["benchmark"], found["device"], found["rounds"]) == ("movement", "host", 1)
-    assert sorted(found["limits"]) == ["1", "2"]
-    own = [each for each in found["results"] if each["peer"] == "saeta"]
+    result = json.loads(out.read_text())
+    assert result == json.loads(done.stdout)
+    assert (result["benchmark"], result["device"], result["rounds"]) == ("movement", "host", 1)
+    assert sorted(result["limits"]) == ["1", "2"]
+    own = [each for each in result["results"] if each["peer"] == "saeta"]
     jobs = {each["job"] for each in own}
     assert len(jobs) == 23
     assert {"write_ipc, durable", "write_ipc, not durable"} <= jobs
@@ -33,7 +33,7 @@ def test_bench_measures_every_job_and_its_peers(tmp_path):
     for each in own:
         assert each["gb_per_s"] == pytest.approx(each["bytes"] / each["seconds_p50"] / 1e9)
         assert (each["share"], each["reached"]) == (None, None), "too little data to compare with the limit"
-    beside = {each["job"] for each in found["results"] if each["peer"] != "saeta" and "gb_per_s" in each}
+    beside = {each["job"] for each in result["results"] if each["peer"] != "saeta" and "gb_per_s" in each}
     assert beside == jobs
     assert list(tmp_path.iterdir()) == [out], "temporary files must be removed"
 

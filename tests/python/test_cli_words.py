@@ -98,12 +98,12 @@ def test_the_json_of_load_has_the_same_facts(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(2000), "b": [0.5] * 2000}), 500)
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "p.parquet")
     loaded(path, tmp_path / "p.parquet", rounds=2, check=True, as_json=True)
-    found = printed_json(capsys)
-    assert found["device"] == "host"
-    assert found["link_gb_per_s"] == pytest.approx(256 * MIB / 0.02 / 1e9)
-    assert found["memory"]["current"] >= 32000
-    assert found["memory"]["by_tag"]["read_ipc"] >= 32000
-    first, second = found["files"]
+    result = printed_json(capsys)
+    assert result["device"] == "host"
+    assert result["link_gb_per_s"] == pytest.approx(256 * MIB / 0.02 / 1e9)
+    assert result["memory"]["current"] >= 32000
+    assert result["memory"]["by_tag"]["read_ipc"] >= 32000
+    first, second = result["files"]
     assert first == {
         "file": str(path),
         "files": 1,
@@ -114,7 +114,7 @@ def test_the_json_of_load_has_the_same_facts(tmp_path, capsys, clock):
         "batches": 4,
         "seconds": pytest.approx([0.002, 0.004]),
         "gb_per_s": pytest.approx(32000 / 0.004 / 1e9),  # the first round is a warm-up and not counted
-        "share": pytest.approx(32000 / 0.004 / 1e9 / found["link_gb_per_s"]),
+        "share": pytest.approx(32000 / 0.004 / 1e9 / result["link_gb_per_s"]),
         "same": True,
     }
     assert (second["rows"], second["same"]) == (3, True)
@@ -208,9 +208,9 @@ def test_the_output_of_inspect(tmp_path, capsys):
     assert lines[9].split() == ["n", "int32", "yes", "2", "-"]
     assert lines[10].split()[-3:] == ["no", "0", "2"]
     inspect.run(path, True)
-    found = printed_json(capsys)
-    assert found["file"] == str(path)
-    assert found["metadata"]["odd"] == "\ufffd"
+    result = printed_json(capsys)
+    assert result["file"] == str(path)
+    assert result["metadata"]["odd"] == "\ufffd"
 
 
 def test_sizes_of_batches_are_summarised():
@@ -239,8 +239,8 @@ def test_the_output_of_convert(tmp_path, capsys, clock):
         "target_bytes": target.stat().st_size,
         "seconds": pytest.approx(0.004),
     }
-    found = sa.ipc.inspect(target)
-    assert (found["format"], found["compression"], found["batch_rows"]) == (
+    summary = sa.ipc.inspect(target)
+    assert (summary["format"], summary["compression"], summary["batch_rows"]) == (
         "stream",
         "none",
         [300, 300, 300, 100],

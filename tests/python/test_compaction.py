@@ -132,9 +132,9 @@ def test_few_rows_are_shared_and_spilled_without_unreferenced_bytes(whole):
 def test_few_rows_are_downloaded_without_unreferenced_bytes():
     for ctx in contexts_of("sim"):
         table = sa.from_arrow(pa.table({"a": made("string_view")}), ctx)
-        found = table.take([3999, 5]).to_arrow()
-        assert found.get_total_buffer_size() < table.nbytes / 20
-        assert found.to_pylist() == [{"a": TEXTS[3999]}, {"a": TEXTS[5]}]
+        downloaded = table.take([3999, 5]).to_arrow()
+        assert downloaded.get_total_buffer_size() < table.nbytes / 20
+        assert downloaded.to_pylist() == [{"a": TEXTS[3999]}, {"a": TEXTS[5]}]
 
 
 def test_dictionary_values_are_exported_without_unreferenced_bytes(ctx):

@@ -51,9 +51,9 @@ def cut(source: pa.Table, rows: list[int]) -> list[pa.RecordBatch]:
 def same(seen, expected):
     """Compares values if pyarrow's `equals` fails: it is False for equal values with different
     dictionaries."""
-    found = seen.to_arrow()
-    assert found.schema.equals(expected.schema, check_metadata=True)
-    return found.equals(expected) or found.to_pydict() == expected.to_pydict()
+    exported = seen.to_arrow()
+    assert exported.schema.equals(expected.schema, check_metadata=True)
+    return exported.equals(expected) or exported.to_pydict() == expected.to_pydict()
 
 
 def require_equal(path, schema, batches, device):

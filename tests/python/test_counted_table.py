@@ -15,17 +15,17 @@ def counted(ctx, rows, dtype=np.uint32):
 
 
 def test_the_count_is_read_once(anywhere):
-    made = counted(anywhere, 3)
+    table = counted(anywhere, 3)
     anywhere.reset_counters()
-    assert made.known_num_rows is None
-    assert "unread" in repr(made)
+    assert table.known_num_rows is None
+    assert "unread" in repr(table)
     assert anywhere.counters()["scalars"]["transfers"] == 0
-    assert (made.num_rows, len(made), made.num_rows) == (3, 3, 3)
-    assert made.known_num_rows == 3
+    assert (table.num_rows, len(table), table.num_rows) == (3, 3, 3)
+    assert table.known_num_rows == 3
     assert anywhere.counters()["scalars"]["transfers"] == 1
-    assert "3 of 6 rows" in repr(made)
-    assert made.count.to_pylist() == [3]
-    assert not made.count.field.nullable
+    assert "3 of 6 rows" in repr(table)
+    assert table.count.to_pylist() == [3]
+    assert not table.count.field.nullable
 
 
 def test_reading_the_count_is_not_counted_as_a_download(anywhere):
@@ -39,44 +39,44 @@ def test_polars_gets_only_the_valid_rows(anywhere):
 
 
 def test_only_valid_rows_are_exported(anywhere):
-    made = counted(anywhere, 3)
+    table = counted(anywhere, 3)
     expected = {"x": [0, 1, 2], "s": ["a", "b", None]}
-    assert made.to_table().to_pydict() == expected
-    assert pa.table(made).to_pydict() == expected
-    assert sa.from_arrow(made, anywhere).to_pydict() == expected
-    assert made.capacity.num_rows == 6
-    assert made.count.to_pylist() == [3]
-    assert made.schema == made.capacity.schema
+    assert table.to_table().to_pydict() == expected
+    assert pa.table(table).to_pydict() == expected
+    assert sa.from_arrow(table, anywhere).to_pydict() == expected
+    assert table.capacity.num_rows == 6
+    assert table.count.to_pylist() == [3]
+    assert table.schema == table.capacity.schema
 
 
 def test_the_valid_rows_are_views(host):
-    made = counted(host, 2)
-    assert made.to_table()["x"].to_numpy().ctypes.data == made.capacity["x"].to_numpy().ctypes.data
+    table = counted(host, 2)
+    assert table.to_table()["x"].to_numpy().ctypes.data == table.capacity["x"].to_numpy().ctypes.data
 
 
 @pytest.mark.parametrize(
     ("rows", "dtype"), [(7, np.uint32), (2**64 - 1, np.uint64), (-1, np.int32), (-(2**63), np.int64)]
 )
 def test_the_error_names_a_count_beyond_the_capacity(anywhere, rows, dtype):
-    made = counted(anywhere, rows, dtype)
+    table = counted(anywhere, rows, dtype)
     said = f"the row count is {rows}, the table has room for 6 rows"
     for use in (
-        lambda: made.num_rows,
-        made.to_table,
-        lambda: len(made),
-        made.__arrow_c_stream__,
-        made.__arrow_c_device_stream__,
+        lambda: table.num_rows,
+        table.to_table,
+        lambda: len(table),
+        table.__arrow_c_stream__,
+        table.__arrow_c_device_stream__,
     ):
         with pytest.raises(sa.OutOfRange, match=said):
             use()
-    assert made.known_num_rows is None
-    assert repr(made)
+    assert table.known_num_rows is None
+    assert repr(table)
 
 
 def test_a_known_count_is_not_read(host):
     room = sa.table({"x": [1, 2, 3]}, host)
-    made = sa.counted_table(room, np.array([9], np.uint64), num_rows=2)
-    assert (made.known_num_rows, made.to_table().to_pydict()) == (2, {"x": [1, 2]})
+    table = sa.counted_table(room, np.array([9], np.uint64), num_rows=2)
+    assert (table.known_num_rows, table.to_table().to_pydict()) == (2, {"x": [1, 2]})
     with pytest.raises(sa.OutOfRange, match="the row count is 4"):
         sa.counted_table(room, np.array([9], np.uint64), num_rows=4)
 

@@ -106,15 +106,15 @@ def test_buffer_from_data_copies_any_buffer(ctx: Any, size: int) -> None:
     np.frombuffer(page_locked, dtype=np.uint8)[:] = values
     device = ctx.buffer_from_data(values)
     for data in (values, values.tobytes(), bytearray(values), pa.py_buffer(values), page_locked, device):
-        made = ctx.buffer_from_data(data)
-        assert made.size == size
-        assert made.to_pybytes() == values.tobytes()
+        buffer = ctx.buffer_from_data(data)
+        assert buffer.size == size
+        assert buffer.to_pybytes() == values.tobytes()
         part = ctx.buffer_from_data(data, offset=size // 4, size=size // 2)
         assert part.to_pybytes() == values[size // 4 : size // 4 + size // 2].tobytes()
         rest = ctx.buffer_from_data(data, offset=size // 4)
         assert rest.to_pybytes() == values[size // 4 :].tobytes()
     device.copy_from_host(bytes(size))
-    assert made.to_pybytes() == values.tobytes(), "a copy"
+    assert buffer.to_pybytes() == values.tobytes(), "a copy"
 
 
 def test_buffer_from_data_checks_its_range(ctx: Any) -> None:
@@ -128,11 +128,11 @@ def test_buffer_from_data_checks_its_range(ctx: Any) -> None:
 
 
 def test_buffer_from_object_shows_buffers(ctx: Any) -> None:
-    made = ctx.buffer_from_data(b"0123456789")
-    same = ctx.buffer_from_object(made)
-    assert same.address == made.address
+    buffer = ctx.buffer_from_data(b"0123456789")
+    same = ctx.buffer_from_object(buffer)
+    assert same.address == buffer.address
     same.copy_from_host(b"abc")
-    assert made.to_pybytes() == b"abc3456789"
+    assert buffer.to_pybytes() == b"abc3456789"
     page_locked = cuda.new_host_buffer(4)
     np.frombuffer(page_locked, dtype=np.uint8)[:] = [1, 2, 3, 4]
     assert ctx.buffer_from_object(page_locked).to_pybytes() == bytes([1, 2, 3, 4])
@@ -226,9 +226,9 @@ def test_get_device_address_returns_the_address_for_kernels(gpu: Any) -> None:
 
 
 def test_a_buffer_outlives_its_context_object(ctx: Any) -> None:
-    made = cuda.Context.from_saeta(ctx.saeta).buffer_from_data(b"still here")
-    assert made.to_pybytes() == b"still here"
-    assert made.context.device_number == ctx.device_number
+    buffer = cuda.Context.from_saeta(ctx.saeta).buffer_from_data(b"still here")
+    assert buffer.to_pybytes() == b"still here"
+    assert buffer.context.device_number == ctx.device_number
 
 
 def test_a_forked_child_has_its_own_memory(run_python: Any) -> None:

@@ -27,8 +27,8 @@ def ctx(request: Any) -> Iterator[Any]:
 def exported(ctx: Any) -> Any:
     """Exports a buffer. It is empty if the GPU's context was opened without an exportable pool, because only
     an empty buffer can be exported then (see tests/python/test_cuda_sharing.py)."""
-    made = ctx.buffer_from_data(b"abc" if ctx.saeta.options["exportable_pool"] else b"")
-    return made.export_for_ipc()
+    buffer = ctx.buffer_from_data(b"abc" if ctx.saeta.options["exportable_pool"] else b"")
+    return buffer.export_for_ipc()
 
 
 def written(ctx: Any) -> Any:

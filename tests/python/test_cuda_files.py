@@ -151,8 +151,8 @@ def test_pyarrow_reads_and_writes_a_stream(ctx: Any) -> None:
 
 def test_a_reader_waits_for_pending_foreign_writes() -> None:
     with simulated() as (device,):
-        made = cuda.Context(0).buffer_from_data(bytes(64))
-        reader = cuda.BufferReader(made)
-        work = device.fill_late(made.address, 64, 9, 0.02)
+        buffer = cuda.Context(0).buffer_from_data(bytes(64))
+        reader = cuda.BufferReader(buffer)
+        work = device.fill_late(buffer.address, 64, 9, 0.02)
         assert reader.read(64) == b"\x09" * 64
-        del made, reader, work
+        del buffer, reader, work

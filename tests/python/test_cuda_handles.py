@@ -87,15 +87,15 @@ def test_the_exporter_refuses_other_users() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     with simulated(), Peer("sim") as importer:
-        made = cuda.Context(0).buffer_from_data(b"abc")
-        text = made.export_for_ipc().serialize().to_pybytes().hex()
+        buffer = cuda.Context(0).buffer_from_data(b"abc")
+        text = buffer.export_for_ipc().serialize().to_pybytes().hex()
         importer.run("os.setuid(65534)")
         with pytest.raises(RefusedError, match="was exported by user 0, this process is of user 65534"):
             importer.run(f"opened_handle({text!r})")
         importer.run("os.geteuid = lambda: 0")
         with pytest.raises(RefusedError, match=r"PermissionError.*exported by user 0, not by user 65534"):
             importer.run(f"opened_handle({text!r})")
-        del made
+        del buffer
     assert importer.errors == ""
 
 

@@ -107,12 +107,12 @@ def test_imported_memory_outlives_the_exporter(ctx: Any, kind: str, way: str) ->
     with Peer(kind) as exporter:
         text = exporter.run("made = ctx.buffer_from_data(b'x' * 100_000)\nresult = export(made)")
         unopened = exporter.run("other = ctx.buffer_from_data(b'y')\nresult = export(other)")
-        found = ctx.open_ipc_buffer(handle(text))
+        opened = ctx.open_ipc_buffer(handle(text))
         assert pool_is_imported(text)
         getattr(exporter, way)()
-        assert found.to_pybytes() == b"x" * 100_000
-        found.copy_from_host(b"z", position=5)
-        assert found.to_pybytes()[4:7] == b"xzx"
+        assert opened.to_pybytes() == b"x" * 100_000
+        opened.copy_from_host(b"z", position=5)
+        assert opened.to_pybytes()[4:7] == b"xzx"
         for each in (text, unopened):
             with pytest.raises(OSError, match="the process that exported the buffer has ended"):
                 ctx.open_ipc_buffer(handle(each))
@@ -124,12 +124,12 @@ def test_the_exporter_keeps_memory_that_others_have_open(ctx: Any, exporter: Pee
     """Otherwise the exporter's pool would reuse the memory while the importer reads it."""
     for turn in range(20):
         text = exporter.run(f"made = ctx.buffer_from_data(bytes([{turn}]) * 5000)\nresult = export(made)")
-        found = ctx.open_ipc_buffer(handle(text))
+        opened = ctx.open_ipc_buffer(handle(text))
         exporter.run("del made\ngc.collect()\nctx.synchronize()")
         assert exporter.run("result = ctx.bytes_allocated") == 5000
         exporter.run("others = [ctx.buffer_from_data(b'\\xff' * 5000) for _ in range(50)]\ndel others")
-        assert found.to_pybytes() == bytes([turn]) * 5000
-        del found
+        assert opened.to_pybytes() == bytes([turn]) * 5000
+        del opened
         ctx.synchronize()
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True, turn
 
@@ -154,10 +154,10 @@ def test_many_exports_leak_nothing(ctx: Any, exporter: Peer) -> None:
         if turn % 2:
             exporter.run("part = made.slice(3)\nhandle = part.export_for_ipc()\ndel part")
             text = exporter.run("result = handle.serialize().to_pybytes().hex()")
-        found = ctx.open_ipc_buffer(handle(text))
+        opened = ctx.open_ipc_buffer(handle(text))
         expected = b"%09d" % turn
-        assert found.to_pybytes()[: 9 if turn % 2 == 0 else 6] == (expected[3:] if turn % 2 else expected)
-        del found
+        assert opened.to_pybytes()[: 9 if turn % 2 == 0 else 6] == (expected[3:] if turn % 2 else expected)
+        del opened
     ctx.synchronize()
     exporter.run("del made, handle\ngc.collect()")
     assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
@@ -184,10 +184,10 @@ def test_memory_is_closed_after_pending_foreign_reads() -> None:
     with Peer("sim") as exporter, simulated() as (device,):
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'\\x07' * 4096)\nresult = export(made)")
-        found = ctx.open_ipc_buffer(handle(text))
-        work = device.read_late(found.address, 4096, 2.0)
+        opened = ctx.open_ipc_buffer(handle(text))
+        work = device.read_late(opened.address, 4096, 2.0)
         exporter.run("del made\ngc.collect()")
-        del found
+        del opened
         assert exporter.run("ctx.synchronize()\nresult = ctx.bytes_allocated") == 4096, "read pending"
         assert work.seen() == b"\x07" * 4096
         assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)") is True
@@ -198,15 +198,15 @@ def test_an_export_waits_for_pending_foreign_writes() -> None:
     """Each export waits: the buffer is written again after every export."""
     with Peer("sim") as importer, simulated() as (device,):
         ctx = cuda.Context(0)
-        made = ctx.buffer_from_data(bytes(64))
+        buffer = ctx.buffer_from_data(bytes(64))
         for value in range(1, 6):
-            work = device.fill_late(made.address, 64, value, 0.02)
-            text = made.export_for_ipc().serialize().to_pybytes().hex()
+            work = device.fill_late(buffer.address, 64, value, 0.02)
+            text = buffer.export_for_ipc().serialize().to_pybytes().hex()
             # Checked in this process, because the write would be done before the other process reads.
-            assert ctypes.string_at(made.address, 64) == bytes([value]) * 64
+            assert ctypes.string_at(buffer.address, 64) == bytes([value]) * 64
             assert importer.run(f"result = opened_handle({text!r}).to_pybytes()") == bytes([value]) * 64
             del work
-        del made
+        del buffer
 
 
 def test_the_exporting_process_can_open_its_own_handle(exporter: Peer) -> None:
@@ -244,10 +244,10 @@ def test_only_memory_of_the_context_itself_can_be_exported(ctx: Any, exporter: P
 
 def test_the_error_without_an_exportable_pool_names_the_option() -> None:
     with simulated(exportable=False):
-        made = cuda.Context(0).buffer_from_data(b"abc")
+        buffer = cuda.Context(0).buffer_from_data(b"abc")
         with pytest.raises(sa.UnsupportedError, match=r"saeta.context\(..., exportable_pool=True\)"):
-            made.export_for_ipc()
-        del made
+            buffer.export_for_ipc()
+        del buffer
 
 
 def test_the_host_has_no_exportable_pool(run_python: Any) -> None:
@@ -294,10 +294,10 @@ except sa.UnsupportedError as refused:
 
 def test_a_handle_is_valid_on_one_device() -> None:
     with simulated(2):
-        made = cuda.Context(0).buffer_from_data(b"abc")
+        buffer = cuda.Context(0).buffer_from_data(b"abc")
         with pytest.raises(pa.ArrowInvalid, match="memory of another device than sim:1"):
-            cuda.Context(1).open_ipc_buffer(made.export_for_ipc())
-        del made
+            cuda.Context(1).open_ipc_buffer(buffer.export_for_ipc())
+        del buffer
 
 
 def test_a_handle_is_valid_on_one_machine(ctx: Any, exporter: Peer) -> None:
@@ -415,14 +415,14 @@ result = (os.read(reading, 1000).decode(), child, handle.serialize().to_pybytes(
         seen, child, text = exporter.run(program)
         try:
             assert seen == "(True, True, True)"
-            found = ctx.open_ipc_buffer(handle(text))
-            assert found.to_pybytes() == b"abc"
+            opened = ctx.open_ipc_buffer(handle(text))
+            assert opened.to_pybytes() == b"abc"
             assert pool_is_imported(text)
             exporter.kill()
             assert eventually(lambda: not pool_is_imported(text)), "the child must not keep the pool alive"
             with pytest.raises(OSError, match="has ended"):
                 ctx.open_ipc_buffer(handle(text))
-            del found
+            del opened
         finally:
             os.kill(child, signal.SIGKILL)
 

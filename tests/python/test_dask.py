@@ -80,9 +80,9 @@ def test_every_table_makes_the_round_trip_in_host_memory(ctx):
     for table in tables(ctx):
         header, frames = serialize(table, on_error="raise")
         assert header["serializer"] == "dask"
-        found = deserialize(header, [memoryview(each) for each in frames])
-        assert found.context.device == ctx.device
-        require_same(found, table)
+        received = deserialize(header, [memoryview(each) for each in frames])
+        assert received.context.device == ctx.device
+        require_same(received, table)
         require_same(deserialize_bytes(serialize_bytes(table, on_error="raise")), table)
 
 
@@ -102,9 +102,9 @@ def test_misaligned_frames_are_received_without_charging_the_budget(host, monkey
         header, (metadata, body) = serialize(table, on_error="raise")
         for offset in (0, 3, 8):
             moved = memoryview(bytes(offset) + bytes(body))[offset:]
-            found = deserialize(header, [metadata, moved])
-            assert found.context == full
-            require_same(found.to("host"), table)
+            received = deserialize(header, [metadata, moved])
+            assert received.context == full
+            require_same(received.to("host"), table)
 
 
 def test_without_device_budget_a_table_is_sent_through_the_host_and_can_be_retried(ctx):
@@ -181,42 +181,42 @@ def test_invalid_frames_are_an_error_of_the_task_that_uses_them(ctx, monkeypatch
         np.from_dlpack,
     ]
     for header, frames in refused_frames(ctx):
-        found = deserialize(header, frames)
+        received = deserialize(header, frames)
         for use in uses:
             with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
-                use(found)
-        assert repr(found).startswith("<saeta.dask.RefusedTable: a table has arrived that can't be read")
-        assert 0 < sizeof(found) < 1000
-        assert not dask.is_dask_collection(found)
-        again = deserialize(*serialize(found, on_error="raise"))
+                use(received)
+        assert repr(received).startswith("<saeta.dask.RefusedTable: a table has arrived that can't be read")
+        assert 0 < sizeof(received) < 1000
+        assert not dask.is_dask_collection(received)
+        again = deserialize(*serialize(received, on_error="raise"))
         with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
             len(again)
     assert len(caplog.records) == len(refused_frames(ctx))
     monkeypatch.undo()
     with pytest.raises(sa.FormatError, match="a table has arrived that can't be read"):
-        deserialize(*serialize(found, on_error="raise"))  # when a client requests the failed result
+        deserialize(*serialize(received, on_error="raise"))  # when a client requests the failed result
 
 
 def test_a_host_table_stays_on_the_host_of_a_gpu_worker(ctx):
     table = sa.table({"a": [1, 2]}, "host")
-    found = deserialize(*serialize(table, serializers=("cuda", "dask"), on_error="raise"))
-    assert found.context == sa.context("host")
+    received = deserialize(*serialize(table, serializers=("cuda", "dask"), on_error="raise"))
+    assert received.context == sa.context("host")
     assert deserialize(*serialize(table["a"], on_error="raise")).context == sa.context("host")
 
 
 def test_columns_and_collections_make_the_round_trip(ctx):
     table = sa.from_arrow(pa.table({"a": [1, None, 3], "s": ["x", "y", None]}), ctx)
     for column in table.columns:
-        found = deserialize(*serialize(column, on_error="raise"))
-        assert isinstance(found, sa.Column)
-        assert (found.name, found.to_pylist(), found.device) == (
+        received = deserialize(*serialize(column, on_error="raise"))
+        assert isinstance(received, sa.Column)
+        assert (received.name, received.to_pylist(), received.device) == (
             column.name,
             column.to_pylist(),
             column.device,
         )
-    found = deserialize(*serialize({"t": table, "c": [table["a"]]}, on_error="raise"))
-    require_same(found["t"], table)
-    assert found["c"][0].to_pylist() == [1, None, 3]
+    received = deserialize(*serialize({"t": table, "c": [table["a"]]}, on_error="raise"))
+    require_same(received["t"], table)
+    assert received["c"][0].to_pylist() == [1, None, 3]
 
 
 def test_sending_from_a_device_waits_for_pending_writes(ctx):
@@ -397,7 +397,8 @@ def contexts_in_tasks(budget: str | None = None) -> dict[str, Any]:
 )
 def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
     with (
-        dask.config.set(settings),
+        # The workers run in this process, which may already use more than their limit and would be paused.
+        dask.config.set({"distributed.worker.memory.pause": False, **settings}),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,

@@ -125,15 +125,15 @@ def require_nothing_left(client: Any) -> None:
 
 def test_tables_of_all_types_are_sent_between_workers_and_spilled(client, workers):
     one, other = workers
-    made = client.map(
+    futures = client.map(
         dask_tasks.make, range(dask_tasks.TABLES), workers=[one], allow_other_workers=False, pure=False
     )
-    distributed.wait(made, timeout=180)
+    distributed.wait(futures, timeout=180)
     assert client.run(dask_tasks.spilled_bytes, workers=[one])[one] > 0
     compared = client.map(
         dask_tasks.same,
         range(dask_tasks.TABLES),
-        made,
+        futures,
         workers=[other],
         allow_other_workers=False,
         pure=False,
@@ -146,13 +146,13 @@ def test_tables_of_all_types_are_sent_between_workers_and_spilled(client, worker
         again = client.map(
             dask_tasks.same,
             range(0, dask_tasks.TABLES, 5),
-            made[::5],
+            futures[::5],
             workers=[worker],
             allow_other_workers=False,
             pure=False,
         )
         assert [each for each in gather(client, again) if each] == []
-    del made, compared, again
+    del futures, compared, again
     require_nothing_left(client)
 
 
@@ -172,13 +172,13 @@ def test_tables_are_sent_to_workers_and_back_to_the_client(client, workers):
 
 
 def test_the_scheduler_knows_the_exact_bytes_of_every_table(client, workers):
-    made = client.map(dask_tasks.make, range(0, dask_tasks.TABLES, 7), pure=False)
-    distributed.wait(made, timeout=180)
-    expected = gather(client, client.map(dask_tasks.nbytes, made, pure=False))
+    futures = client.map(dask_tasks.make, range(0, dask_tasks.TABLES, 7), pure=False)
+    distributed.wait(futures, timeout=180)
+    expected = gather(client, client.map(dask_tasks.nbytes, futures, pure=False))
     weights = weights_in_scheduler(client)
-    assert [weights[str(each.key)] for each in made] == expected
+    assert [weights[str(each.key)] for each in futures] == expected
     assert len(set(expected)) > 10
-    del made
+    del futures
     require_nothing_left(client)
 
 
@@ -191,9 +191,9 @@ def shown_by_dashboard(client: Any, page: str) -> str:
 
 
 def test_the_dashboard_shows_the_exact_bytes_in_memory_and_spilled(client, workers):
-    made = client.map(dask_tasks.numbers, [20_000 + each for each in range(12)], pure=False)
-    distributed.wait(made, timeout=180)
-    expected = {str(future.key): 16 * (20_000 + each) for each, future in enumerate(made)}
+    futures = client.map(dask_tasks.numbers, [20_000 + each for each in range(12)], pure=False)
+    distributed.wait(futures, timeout=180)
+    expected = {str(future.key): 16 * (20_000 + each) for each, future in enumerate(futures)}
 
     def in_all() -> int:
         return int(json.loads(shown_by_dashboard(client, "json/counts.json"))["bytes"])
@@ -218,7 +218,7 @@ def test_the_dashboard_shows_the_exact_bytes_in_memory_and_spilled(client, worke
         client.run_on_scheduler(on_workers),
         weights,
     )
-    del made
+    del futures
     require_nothing_left(client)
 
 

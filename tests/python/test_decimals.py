@@ -84,19 +84,19 @@ def check_casts(random, ctx):
     values = [None if each is None else scaled(each, type_.scale) for each in numbers]
     for name in ("float64", "float32", "float16"):
         dtype = np.dtype(name)
-        made = column.cast(name, cast="round").to_pylist()
-        for got, value in zip(made, values, strict=True):
+        rows = column.cast(name, cast="round").to_pylist()
+        for got, value in zip(rows, values, strict=True):
             if value is None or not is_finite(value, dtype):
                 assert got == (None if value is None else float("inf") if value > 0 else float("-inf"))
             else:
                 assert got == float(nearest_float(value, dtype)), (value, name)
         exact = [
             value is None or Fraction(value) == Fraction(got)
-            for got, value in zip(made, values, strict=True)
+            for got, value in zip(rows, values, strict=True)
             if got is None or np.isfinite(got)
         ]
         if all(exact) and len(exact) == len(values):
-            assert column.cast(name).to_pylist() == made
+            assert column.cast(name).to_pylist() == rows
         else:
             with pytest.raises(sa.OutOfRange, match="has no equal"):
                 column.cast(name)
@@ -163,8 +163,8 @@ def test_the_extreme_values_of_each_width_are_cast(device):
         assert column.cast("float64", cast="round").to_pylist() == [float(largest), -float(largest)]
     bits = struct.pack("<4Q", 0, 0, 0, 2**63)  # the smallest 256-bit integer exceeds the precision
     lowest = pa.Array.from_buffers(pa.decimal256(76, 0), 1, [None, pa.py_buffer(bits)])
-    made = sa.from_arrow(lowest, device, as_column=True).cast("float64")
-    assert made.to_pylist() == [-(2.0**255)]
+    converted = sa.from_arrow(lowest, device, as_column=True).cast("float64")
+    assert converted.to_pylist() == [-(2.0**255)]
 
 
 def test_values_in_null_rows_are_not_cast(device):

@@ -105,11 +105,11 @@ def found_in(modules):
 
 def test_public_functions_keep_their_defaults():
     names = ("", ".allocators", ".hooks", ".rmm", ".testing", ".xlog")
-    found = found_in([f"saeta{name}" for name in names])
+    defaults = found_in([f"saeta{name}" for name in names])
     from saeta import ipc
 
-    found["saeta.ipc.to_ipc_bytes"] = defaults_of(ipc.to_ipc_bytes)
-    assert found == FUNCTIONS
+    defaults["saeta.ipc.to_ipc_bytes"] = defaults_of(ipc.to_ipc_bytes)
+    assert defaults == FUNCTIONS
 
 
 def test_the_names_of_pyarrow_cuda_keep_their_defaults():

@@ -250,24 +250,24 @@ def test_the_json_of_a_demo_has_the_steps_and_the_rates(tmp_path, capsys, clean)
     demo.run(path, rows=1, seed=0, device="host", budget=None, out=tmp_path, timeline=None, as_json=True)
     text = capsys.readouterr().out
     assert text.startswith('{\n  "file"'), "JSON is indented for human readers"
-    found = json.loads(text)
-    assert (found["file"], found["device"], found["passed"]) == (str(path), "host", True)
-    assert found["frameworks"] == ["numpy"]
-    steps = {step["title"]: step for step in found["steps"]}
+    result = json.loads(text)
+    assert (result["file"], result["device"], result["passed"]) == (str(path), "host", True)
+    assert result["frameworks"] == ["numpy"]
+    steps = {step["title"]: step for step in result["steps"]}
     assert steps["the file"]["data"] == {"rows": 6, "batches": 1, "bytes": path.stat().st_size}
     read = steps["read under a budget"]["data"]
     assert read == {
         "first": pytest.approx(0.002),
         "seconds": pytest.approx([0.004, 0.006, 0.008]),
         "transfers": 1,
-        "bytes": found["rates"][0]["bytes"],
+        "bytes": result["rates"][0]["bytes"],
     }
     assert steps["columns to the frameworks"]["data"] == {
         "numpy": {"chunks": 2, "seconds": pytest.approx(0.010)}
     }
     refusal = steps["refused: a budget that is too small"]["data"]
     assert refusal["required"] == refusal["requested"] > refusal["limit"]
-    legs = {row["name"]: row for row in found["rates"]}
+    legs = {row["name"]: row for row in result["rates"]}
     assert list(legs) == ["file -> host", "host -> file", "memcpy, one thread"]
     assert legs["memcpy, one thread"] == {
         "name": "memcpy, one thread",
@@ -281,7 +281,7 @@ def test_the_json_of_a_demo_has_the_steps_and_the_rates(tmp_path, capsys, clean)
     assert legs["file -> host"]["share"] == pytest.approx(
         legs["file -> host"]["gb_per_s"] / legs["memcpy, one thread"]["gb_per_s"]
     )
-    assert found["memory"].startswith("memory of host\n")
+    assert result["memory"].startswith("memory of host\n")
 
 
 def test_the_result_is_computed_from_lineitem_columns(tmp_path, capsys, clean):
@@ -327,10 +327,10 @@ def test_columns_that_can_not_be_tensors_are_left_out(tmp_path, capsys, clean):
 
 def test_a_read_that_should_exceed_the_budget_but_fits_is_a_failed_check(tmp_path, clean):
     path = write(tmp_path / "in.arrow", plain_table(), 6)
-    made = trip.Trip(clean, path, tmp_path / "out.arrow")
-    steps = made.run()
+    demo = trip.Trip(clean, path, tmp_path / "out.arrow")
+    steps = demo.run()
     next(steps)
-    made.data_bytes = 30_000
+    demo.data_bytes = 30_000
     step = next(steps)
     steps.close()
     assert step.checks[0].name == "the read is refused"
@@ -520,7 +520,7 @@ def test_only_sums_of_floats_may_differ_by_rounding(tmp_path, clean, monkeypatch
     numpy_alone = frameworks._numpy(clean)
 
     def passed(factor, more):
-        made = trip.Trip(clean, path, tmp_path / "out.arrow")
+        demo = trip.Trip(clean, path, tmp_path / "out.arrow")
         total = lambda values: (  # noqa: E731 - a field of the framework
             numpy_alone.total(values) * factor
             if values.dtype.kind == "f"
@@ -528,7 +528,7 @@ def test_only_sums_of_floats_may_differ_by_rounding(tmp_path, clean, monkeypatch
         )
         framework = replace(numpy_alone, total=total)
         monkeypatch.setattr(trip, "available", lambda ctx: ([framework], []))
-        (step,) = [step for step in made.run() if step.title == "sums there and here"]
+        (step,) = [step for step in demo.run() if step.title == "sums there and here"]
         return [check.passed for check in step.checks]
 
     assert passed(1.0, 0) == [True, True]

@@ -71,11 +71,11 @@ def codes_of(source, ctx, **options):
 @kinds
 def test_to_numpy_decodes_dictionaries(ctx, kind):
     expected = sa.from_arrow(pa.table({"k": plain(kind, (0, 1, 0))}), "host")["k"].to_numpy()
-    found = column(kind, ctx).to_numpy()
-    assert found.dtype == expected.dtype
-    assert found.tolist() == expected.tolist()
+    values = column(kind, ctx).to_numpy()
+    assert values.dtype == expected.dtype
+    assert values.tolist() == expected.tolist()
     if ctx.device == "host":
-        assert np.asarray(column(kind, ctx)).tolist() == found.tolist()
+        assert np.asarray(column(kind, ctx)).tolist() == values.tolist()
 
 
 @kinds
@@ -140,9 +140,9 @@ def test_more_values_than_the_index_type_can_number_are_refused():
 @pytest.mark.parametrize("values", [[[1], [2, 3]], [{"a": 1}, {"a": 2}]])
 def test_nested_values_can_be_dictionary_encoded(values):
     wanted = sa.from_arrow(pa.table({"k": pa.DictionaryArray.from_arrays([0, 1], pa.array(values))}), "host")
-    made = sa.column("k", [*values, None, values[0]], wanted["k"].type, "host")
-    assert made.to_pylist() == [*values, None, values[0]]
-    assert made.to_numpy(with_mask=True)[1].tolist() == [True, True, False, True]
+    column = sa.column("k", [*values, None, values[0]], wanted["k"].type, "host")
+    assert column.to_pylist() == [*values, None, values[0]]
+    assert column.to_numpy(with_mask=True)[1].tolist() == [True, True, False, True]
 
 
 @kinds

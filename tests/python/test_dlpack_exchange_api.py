@@ -115,8 +115,8 @@ def test_a_tensor_becomes_a_column(host, table):
     source = np.arange(6, dtype=np.int16)
     out = ctypes.POINTER(Managed)()
     calls: list[str] = []
-    made = producer(calls)
-    assert new_table(calls).from_object(made(source), ctypes.byref(out)) == 0
+    kind = producer(calls)
+    assert new_table(calls).from_object(kind(source), ctypes.byref(out)) == 0
     column = object_of(table, out)
     assert isinstance(column, sa.Column)
     assert column.address == source.ctypes.data

@@ -71,18 +71,18 @@ AWARE = dt.datetime(2031, 5, 1, 12, tzinfo=dt.UTC)
     ],
 )
 def test_values_that_stay_equal_are_converted(host, given, type_, values):
-    made = sa.column("x", given, type_, host)
-    assert made.to_pylist() == values
-    assert made.type == sa.DataType(type_)
+    column = sa.column("x", given, type_, host)
+    assert column.to_pylist() == values
+    assert column.type == sa.DataType(type_)
     schema = sa.schema([("x", sa.DataType(type_))])
     assert sa.table({"x": given}, host, schema=schema)["x"].to_pylist() == values
 
 
 def test_a_nan_stays_a_nan(host):
     for given in ([float("nan"), 1.0], np.array([np.nan, 1.0])):
-        made = sa.column("x", given, "float32", host)
-        assert str(made.to_pylist()) == "[nan, 1.0]"
-        assert made.null_count == 0
+        column = sa.column("x", given, "float32", host)
+        assert str(column.to_pylist()) == "[nan, 1.0]"
+        assert column.null_count == 0
 
 
 @pytest.mark.parametrize(
@@ -270,16 +270,16 @@ def test_truncate_refuses_values_outside_the_range(host, given, type_):
     ],
 )
 def test_reinterpret_reads_the_bits_as_another_type(host, given, type_, values):
-    made = sa.column("x", given, type_, host, cast="reinterpret")
-    assert made.to_pylist() == values
-    assert made.type == sa.DataType(type_)
+    column = sa.column("x", given, type_, host, cast="reinterpret")
+    assert column.to_pylist() == values
+    assert column.type == sa.DataType(type_)
 
 
 def test_reinterpreted_numbers_are_shared(host):
     ticks = np.array([1, 2])
-    made = sa.table({"t": ticks}, host, schema=sa.schema([("t", "timestamp[s]")]), cast="reinterpret")
+    table = sa.table({"t": ticks}, host, schema=sa.schema([("t", "timestamp[s]")]), cast="reinterpret")
     ticks[0] = 60
-    assert made["t"][0] == dt.datetime(1970, 1, 1, 0, 1)
+    assert table["t"][0] == dt.datetime(1970, 1, 1, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,10 @@ def test_tensors_of_ids_need_no_symbol_table(anywhere):
 
 def test_tensors_get_the_metadata_of_a_schema(host):
     numbers = np.array([7, 4_000_000_000], np.uint32)
-    made = sa.table([numbers], host, schema=pa.schema([FIELD]))
-    assert pa.schema(made.schema).field(0).equals(FIELD, check_metadata=True)
+    table = sa.table([numbers], host, schema=pa.schema([FIELD]))
+    assert pa.schema(table.schema).field(0).equals(FIELD, check_metadata=True)
     matrix = sa.table(numbers.reshape(2, 1), host, schema=pa.schema([FIELD]))
-    assert matrix.equals(made, check_metadata=True)
+    assert matrix.equals(table, check_metadata=True)
 
 
 def test_ids_get_the_names_of_a_given_table(anywhere):

@@ -28,20 +28,20 @@ FIXED = {
 
 def test_bytes_of_every_fixed_width_type_become_columns(anywhere):
     schema = sa.schema([(name, name) for name in FIXED])
-    made = sa.from_bytes([each.buffers()[1] for each in FIXED.values()], anywhere, schema=schema)
-    assert made.schema == schema
+    table = sa.from_bytes([each.buffers()[1] for each in FIXED.values()], anywhere, schema=schema)
+    assert table.schema == schema
     for name, source in FIXED.items():
-        assert made[name].to_arrow().combine_chunks().equals(source)
+        assert table[name].to_arrow().combine_chunks().equals(source)
 
 
 def test_a_table_is_uploaded_in_one_transfer(anywhere):
     anywhere.reset_counters()
-    made = sa.from_bytes([bytes(800)] * 3, anywhere, schema={"a": "int64", "b": "float64", "c": "uint64"})
+    table = sa.from_bytes([bytes(800)] * 3, anywhere, schema={"a": "int64", "b": "float64", "c": "uint64"})
     assert (
         anywhere.counters()["host_to_host" if anywhere.device == "host" else "host_to_device"]["transfers"]
         == 1
     )
-    assert made.shape == (100, 3)
+    assert table.shape == (100, 3)
 
 
 def test_any_contiguous_buffer_is_accepted(host):
@@ -56,21 +56,21 @@ def test_any_contiguous_buffer_is_accepted(host):
             mapped,
             pa.py_buffer(numbers),
         ]
-        made = sa.from_bytes(given, host, schema=[(f"c{i}", "uint32") for i in range(len(given))])
+        table = sa.from_bytes(given, host, schema=[(f"c{i}", "uint32") for i in range(len(given))])
     numbers[:] = 9
-    assert all(column.to_pylist() == [0, 1, 2, 3] for column in made.columns)
+    assert all(column.to_pylist() == [0, 1, 2, 3] for column in table.columns)
 
 
 def test_schemas_of_other_libraries_are_accepted(host):
     schema = pa.schema([pa.field("a", pa.int16(), nullable=False, metadata={"k": "v"})], metadata={"t": "w"})
-    made = sa.from_bytes([b"\1\0\2\0"], host, schema=schema)
-    assert pa.schema(made.schema).equals(schema, check_metadata=True)
-    assert made["a"].to_pylist() == [1, 2]
+    table = sa.from_bytes([b"\1\0\2\0"], host, schema=schema)
+    assert pa.schema(table.schema).equals(schema, check_metadata=True)
+    assert table["a"].to_pylist() == [1, 2]
 
 
 def test_bools_are_bytes(host):
-    made = sa.from_bytes([b"\1\0\1"], host, schema={"a": "bool8"})
-    assert made["a"].to_pylist() == [True, False, True]
+    table = sa.from_bytes([b"\1\0\1"], host, schema={"a": "bool8"})
+    assert table["a"].to_pylist() == [True, False, True]
     with pytest.raises(sa.UnsupportedError, match=r"column 'a': raw values of type bool .* bool8"):
         sa.from_bytes([b"\1"], host, schema={"a": "bool"})
 

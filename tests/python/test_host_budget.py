@@ -16,8 +16,8 @@ NUMBERS = {"a": np.arange(ROWS), "b": np.arange(ROWS, dtype="f4")}
 
 @pytest.fixture
 def small(host):
-    with host.memory.child("small", "1MiB") as made:
-        yield made
+    with host.memory.child("small", "1MiB") as child:
+        yield child
 
 
 @pytest.fixture

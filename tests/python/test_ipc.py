@@ -56,8 +56,8 @@ def test_pyarrow_reads_what_saeta_writes(anywhere, tmp_path, format, compression
     again = opened.read_all()
     assert again.equals(source)
     assert again.schema.equals(source.schema, check_metadata=True)
-    found = sa.ipc.inspect(path)
-    assert (found["format"], found["compression"]) == (format, compression or "none")
+    summary = sa.ipc.inspect(path)
+    assert (summary["format"], summary["compression"]) == (format, compression or "none")
 
 
 @pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas", "duckdb"])

@@ -77,8 +77,8 @@ def test_a_footer_without_a_version_is_read_as_an_old_file(tmp_path, version, le
     for mode, seen in in_every_mode(source, tmp_path, batches=2, columns=["behind"]):
         assert seen["behind"].to_pylist() == table["behind"].to_pylist(), mode
     (tmp_path / "old.arrow").write_bytes(source)
-    found = sa.ipc.inspect(tmp_path / "old.arrow")
-    assert (found["metadata_version"], found["batch_rows"]) == (
+    summary = sa.ipc.inspect(tmp_path / "old.arrow")
+    assert (summary["metadata_version"], summary["batch_rows"]) == (
         "V4" if version.name == "V4" else "V5",
         [2, 2],
     )

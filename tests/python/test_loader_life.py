@@ -230,11 +230,9 @@ def test_folders_and_patterns_list_files_in_order(tmp_path):
 def test_compressed_batches_are_read_as_a_whole(tmp_path, ctx, compression):
     file = write_ipc(numbered(1000), tmp_path / "packed.arrow", 400, compression)
     loader = sa.loader(file, ctx, batch_size=64, window=1, shuffle="batches", to="table")
-    found = flat(rows_of(loader))
-    assert sorted(found) == list(range(1000))
-    assert {first % 400 for first, before in zip(found[1:], found, strict=False) if first != before + 1} <= {
-        0
-    }
+    rows = flat(rows_of(loader))
+    assert sorted(rows) == list(range(1000))
+    assert {first % 400 for first, before in zip(rows[1:], rows, strict=False) if first != before + 1} <= {0}
 
 
 def test_a_loader_pickles_with_its_state(tmp_path):

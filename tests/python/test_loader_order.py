@@ -252,8 +252,8 @@ def test_the_last_step_of_ranks_repeats_the_first_batches_of_a_single_window(tmp
     (file,) = files_of_rows(tmp_path, [100], 100, write)
     batches = [list(range(first, first + 10)) for first in range(0, 100, 10)]
     for rank in range(3):
-        found = rows_of(loader_of(file, ctx, batch_size=10, window="1MiB", rank=rank, world_size=3))
-        assert found == [batches[(rank + 3 * step) % 10] for step in range(4)]
+        rows = rows_of(loader_of(file, ctx, batch_size=10, window="1MiB", rank=rank, world_size=3))
+        assert rows == [batches[(rank + 3 * step) % 10] for step in range(4)]
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)

@@ -50,21 +50,21 @@ def joined(made, key):
 
 
 def test_numbers_keep_their_types(file, ctx):
-    made = batches(file, ctx, ["large", "small", "on", "day", "point"])
-    assert [len(batch["small"]) for batch in made] == [4, 4, 2]
-    assert list(made[0]) == ["large", "small", "on", "day", "point"]
-    assert [made[0][key].dtype for key in made[0]] == [np.float64, np.int16, bool, np.int32, np.float32]
-    assert joined(made, "small").tolist() == list(range(ROWS))
-    assert joined(made, "on").tolist() == [True, False] * 5
-    assert joined(made, "day").tolist() == list(range(ROWS))
-    assert joined(made, "point").tolist() == [[each, -each] for each in range(ROWS)]
+    yielded = batches(file, ctx, ["large", "small", "on", "day", "point"])
+    assert [len(batch["small"]) for batch in yielded] == [4, 4, 2]
+    assert list(yielded[0]) == ["large", "small", "on", "day", "point"]
+    assert [yielded[0][key].dtype for key in yielded[0]] == [np.float64, np.int16, bool, np.int32, np.float32]
+    assert joined(yielded, "small").tolist() == list(range(ROWS))
+    assert joined(yielded, "on").tolist() == [True, False] * 5
+    assert joined(yielded, "day").tolist() == list(range(ROWS))
+    assert joined(yielded, "point").tolist() == [[each, -each] for each in range(ROWS)]
 
 
 def test_a_dtype_applies_to_all_numbers_or_by_name(file, ctx):
-    made = batches(file, ctx, ["small", "large", "day"], dtype="float32")
-    assert [made[0][key].dtype for key in made[0]] == [np.float32, np.float32, np.int32]
-    made = batches(file, ctx, ["small", "large"], dtype={"small": "int64"})
-    assert [made[0][key].dtype for key in made[0]] == [np.int64, np.float64]
+    yielded = batches(file, ctx, ["small", "large", "day"], dtype="float32")
+    assert [yielded[0][key].dtype for key in yielded[0]] == [np.float32, np.float32, np.int32]
+    yielded = batches(file, ctx, ["small", "large"], dtype={"small": "int64"})
+    assert [yielded[0][key].dtype for key in yielded[0]] == [np.int64, np.float64]
     with pytest.raises(sa.ColumnNameError, match="dtype names 'sma'; the loader yields 'small'"):
         batches(file, ctx, ["small"], dtype={"sma": "int64"})
     with pytest.raises(sa.TypeMismatch, match=r"file '.*mixed.arrow', .*batch.*: column 'large': .*int64"):
@@ -93,43 +93,43 @@ def test_the_error_for_nulls_names_file_batches_and_column(file, ctx):
 
 def test_nulls_can_be_nan_a_value_or_a_mask(file, ctx):
     expected = np.array([np.nan if each % 3 == 0 else each for each in range(ROWS)], np.float32)
-    made = batches(file, ctx, ["gaps", "small"], nulls="nan")
-    assert np.array_equal(joined(made, "gaps"), expected, equal_nan=True)
-    assert joined(made, "small").dtype == np.int16
-    made = batches(file, ctx, ["gaps", "whole"], fill=-1)
-    assert joined(made, "gaps").tolist() == np.nan_to_num(expected, nan=-1).tolist()
-    assert joined(made, "whole").tolist() == [0, 1, 2, 3, -1, 5, 6, 7, 8, 9]
-    made = batches(file, ctx, ["gaps", "whole"], nulls={"gaps": "nan", "whole": "mask"})
-    values = np.concatenate([batch["whole"][0] for batch in made])
-    mask = np.concatenate([batch["whole"][1] for batch in made])
+    yielded = batches(file, ctx, ["gaps", "small"], nulls="nan")
+    assert np.array_equal(joined(yielded, "gaps"), expected, equal_nan=True)
+    assert joined(yielded, "small").dtype == np.int16
+    yielded = batches(file, ctx, ["gaps", "whole"], fill=-1)
+    assert joined(yielded, "gaps").tolist() == np.nan_to_num(expected, nan=-1).tolist()
+    assert joined(yielded, "whole").tolist() == [0, 1, 2, 3, -1, 5, 6, 7, 8, 9]
+    yielded = batches(file, ctx, ["gaps", "whole"], nulls={"gaps": "nan", "whole": "mask"})
+    values = np.concatenate([batch["whole"][0] for batch in yielded])
+    mask = np.concatenate([batch["whole"][1] for batch in yielded])
     assert mask.dtype == bool
     assert mask.tolist() == [each != 4 for each in range(ROWS)]
     assert values[mask].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9]
-    made = batches(file, ctx, ["gaps", "whole"], nulls="fill")
-    assert joined(made, "whole")[4] == 0
+    yielded = batches(file, ctx, ["gaps", "whole"], nulls="fill")
+    assert joined(yielded, "whole")[4] == 0
 
 
 def test_chosen_columns_become_a_matrix_beside_a_label(file, ctx):
-    made = batches(file, ctx, None, matrix=["large", "small"], dtype={"matrix": "float32"}, nulls="mask",
+    yielded = batches(file, ctx, None, matrix=["large", "small"], dtype={"matrix": "float32"}, nulls="mask",
                    codes=True)  # fmt: skip
-    values, mask = made[1]["matrix"]
+    values, mask = yielded[1]["matrix"]
     assert values.tolist() == [[each / 4, each] for each in range(4, 8)]
     assert values.dtype == np.float32
     assert values.flags.c_contiguous
     assert mask.all()
-    assert "large" not in made[1]
-    assert "day" in made[1]
-    made = batches(file, ctx, ["large", "gaps", "small", "on"], nulls="nan", dtype="float32",
+    assert "large" not in yielded[1]
+    assert "day" in yielded[1]
+    yielded = batches(file, ctx, ["large", "gaps", "small", "on"], nulls="nan", dtype="float32",
                    matrix={"x": ["large", "gaps"], "y": "small"})  # fmt: skip
-    assert list(made[0]) == ["on", "x", "y"]
-    assert np.array_equal(made[0]["x"][:, 1], np.array([np.nan, 1, 2, np.nan], np.float32), equal_nan=True)
-    assert made[0]["y"].tolist() == [[0], [1], [2], [3]]
+    assert list(yielded[0]) == ["on", "x", "y"]
+    assert np.array_equal(yielded[0]["x"][:, 1], np.array([np.nan, 1, 2, np.nan], np.float32), equal_nan=True)
+    assert yielded[0]["y"].tolist() == [[0], [1], [2], [3]]
 
 
 def test_all_columns_become_one_matrix(file, ctx):
-    made = batches(file, ctx, ["small", "large"], matrix=True, dtype="float64", shuffle="rows", seed=3)
-    assert [each.shape for each in made] == [(4, 2), (4, 2), (2, 2)]
-    rows = np.concatenate(made)
+    yielded = batches(file, ctx, ["small", "large"], matrix=True, dtype="float64", shuffle="rows", seed=3)
+    assert [each.shape for each in yielded] == [(4, 2), (4, 2), (2, 2)]
+    rows = np.concatenate(yielded)
     assert sorted(rows[:, 0]) == list(range(ROWS))
     assert (rows[:, 0] == 4 * rows[:, 1]).all()
     with pytest.raises(sa.TypeMismatch, match="matrix 'matrix'"):
@@ -141,16 +141,16 @@ def test_all_columns_become_one_matrix(file, ctx):
 
 
 def test_dates_are_integers_in_a_matrix(file, ctx):
-    made = batches(file, ctx, ["small", "day"], matrix=True, dtype="float32")
-    assert np.concatenate(made).tolist() == [[each, each] for each in range(ROWS)]
+    yielded = batches(file, ctx, ["small", "day"], matrix=True, dtype="float32")
+    assert np.concatenate(yielded).tolist() == [[each, each] for each in range(ROWS)]
 
 
 def test_strings_and_lists_are_yielded_as_values_and_offsets(file, ctx):
-    made = batches(file, ctx, ["word", "list"])
+    yielded = batches(file, ctx, ["word", "list"])
     words = MIXED["word"].to_pylist()
     lists = MIXED["list"].to_pylist()
     first = 0
-    for batch in made:
+    for batch in yielded:
         letters, offsets = batch["word"]
         assert (letters.dtype, offsets[0], offsets[-1]) == (np.uint8, 0, len(letters))
         found = [bytes(letters[a:b]).decode() for a, b in pairwise(offsets)]
@@ -192,22 +192,24 @@ def test_string_views_are_yielded_as_values_and_offsets(tmp_path, ctx):
 
 
 def test_lists_are_padded_to_the_longest_of_a_batch(file, ctx):
-    made = batches(file, ctx, ["list", "word"], lists={"list": "padded"}, dtype="float32", fill={"list": -1})
-    values, lengths = made[0]["list"]
+    yielded = batches(
+        file, ctx, ["list", "word"], lists={"list": "padded"}, dtype="float32", fill={"list": -1}
+    )
+    values, lengths = yielded[0]["list"]
     assert values.dtype == np.float32
     assert values.tolist() == [[-1, -1, -1], [0, -1, -1], [0, 1, -1], [0, 1, 2]]
     assert lengths.tolist() == [0, 1, 2, 3]
-    assert made[2]["list"][0].tolist() == [[-1], [0]]
-    assert made[0]["word"][0].dtype == np.uint8
+    assert yielded[2]["list"][0].tolist() == [[-1], [0]]
+    assert yielded[0]["word"][0].dtype == np.uint8
 
 
 def test_lists_of_a_batch_may_all_be_empty(tmp_path, ctx):
     empty = pa.table({"list": pa.array([[], [], []], pa.list_(pa.int32())), "word": ["", None, ""]})
     file = write_ipc(empty, tmp_path / "empty.arrow", 2)
-    made = batches(file, ctx, None, lists="padded", nulls={"word": "mask"})
-    assert made[0]["list"][0].shape == (3, 0)
-    assert made[0]["list"][1].tolist() == [0, 0, 0]
-    assert made[0]["word"][2].tolist() == [True, False, True]
+    yielded = batches(file, ctx, None, lists="padded", nulls={"word": "mask"})
+    assert yielded[0]["list"][0].shape == (3, 0)
+    assert yielded[0]["list"][1].tolist() == [0, 0, 0]
+    assert yielded[0]["word"][2].tolist() == [True, False, True]
     with pytest.raises(sa.ExchangeError, match=r"column 'word'.*1 null"):
         batches(file, ctx, ["word"])
 
@@ -220,9 +222,9 @@ def test_codes_do_not_depend_on_files_or_order(tmp_path, write, ctx):
     )
     two = write(other, tmp_path / "2", 3)
     values = ["ulm", "rom", "oslo", "bern"]
-    made = batches([one, two], ctx, ["city"], codes={"city": values}, fill=-1)
-    assert joined(made, "city").tolist() == [1, 2, 1, -1, 3] * 2 + [2, 0]
-    assert joined(made, "city").dtype == np.int64
+    yielded = batches([one, two], ctx, ["city"], codes={"city": values}, fill=-1)
+    assert joined(yielded, "city").tolist() == [1, 2, 1, -1, 3] * 2 + [2, 0]
+    assert joined(yielded, "city").dtype == np.int64
     loader = sa.loader([two, one], ctx, batch_size=5, codes=True, fill=-1, to="numpy")
     assert loader.codes["city"][:2] == ["oslo", "ulm"]
     assert sorted(loader.codes["city"]) == sorted(values)
@@ -247,9 +249,9 @@ def test_a_null_of_a_dictionary_has_no_code(tmp_path, write, ctx):
 
 def test_strings_become_codes_of_given_values(file, ctx):
     values = sorted(set(MIXED["word"].to_pylist()))
-    made = batches(file, ctx, ["word"], codes={"word": values}, dtype="float32")
-    assert [values[code] for code in joined(made, "word")] == MIXED["word"].to_pylist()
-    assert joined(made, "word").dtype == np.int64
+    yielded = batches(file, ctx, ["word"], codes={"word": values}, dtype="float32")
+    assert [values[code] for code in joined(yielded, "word")] == MIXED["word"].to_pylist()
+    assert joined(yielded, "word").dtype == np.int64
     with pytest.raises(sa.TypeMismatch, match="column 'word' is of type string: name its values"):
         batches(file, ctx, ["word"], codes="word")
     with pytest.raises(sa.InvalidError, match="codes of column 'word': a value is named twice"):
@@ -260,22 +262,22 @@ def test_batches_can_be_jax_arrays(file, ctx):
     jax = pytest.importorskip("jax")
     if ctx.device != "host":
         pytest.skip("the tests use JAX on the CPU")
-    made = batches(file, ctx, ["small", "gaps", "large", "list"], to="jax", nulls={"gaps": "mask"},
+    yielded = batches(file, ctx, ["small", "gaps", "large", "list"], to="jax", nulls={"gaps": "mask"},
                    matrix={"x": ["small", "large"]}, dtype={"x": "float32"}, lists="padded")  # fmt: skip
-    assert isinstance(made[0]["x"], jax.Array)
-    assert np.concatenate([batch["x"] for batch in made]).tolist() == [
+    assert isinstance(yielded[0]["x"], jax.Array)
+    assert np.concatenate([batch["x"] for batch in yielded]).tolist() == [
         [each, each / 4] for each in range(ROWS)
     ]
-    assert np.asarray(made[0]["gaps"][1]).tolist() == [False, True, True, False]
-    assert np.asarray(made[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
+    assert np.asarray(yielded[0]["gaps"][1]).tolist() == [False, True, True, False]
+    assert np.asarray(yielded[0]["list"][0]).tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]
 
 
 def test_bfloat16_is_yielded(ctx):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     weights = sa.from_dlpack(np.arange(ROWS).astype(ml_dtypes.bfloat16), "host").to(ctx)
-    made = batches(sa.table({"w": weights}, ctx), ctx, None, shuffle="rows")
-    assert made[0]["w"].dtype == ml_dtypes.bfloat16
-    assert sorted(joined(made, "w").tolist()) == list(range(ROWS))
+    yielded = batches(sa.table({"w": weights}, ctx), ctx, None, shuffle="rows")
+    assert yielded[0]["w"].dtype == ml_dtypes.bfloat16
+    assert sorted(joined(yielded, "w").tolist()) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("library", ["torch", "numpy"])
@@ -286,12 +288,12 @@ def test_tensors_are_cut_into_batches(size, library):
     point = pa.array([[each, -each] for each in range(rows)], pa.list_(pa.float32(), 2))
     table = sa.table({"n": list(range(rows)), "gap": [None, *range(1, rows)], "point": point}, "host")
     options = {"to": library, "nulls": {"gap": "mask"}, "matrix": {"x": ["n"]}}
-    made = batches(table, "host", None, batch_size=size, **options)
-    assert [len(batch["x"]) for batch in made] == [min(size, rows - at) for at in range(0, rows, size)]
-    assert all(batch["gap"][0].shape == batch["gap"][1].shape == (len(batch["x"]),) for batch in made)
-    assert [row for batch in made for row in batch["x"].tolist()] == [[each] for each in range(rows)]
-    assert [valid for batch in made for valid in batch["gap"][1].tolist()] == [False] + [True] * (rows - 1)
-    pairs = [row for batch in made for row in batch["point"].tolist()]
+    yielded = batches(table, "host", None, batch_size=size, **options)
+    assert [len(batch["x"]) for batch in yielded] == [min(size, rows - at) for at in range(0, rows, size)]
+    assert all(batch["gap"][0].shape == batch["gap"][1].shape == (len(batch["x"]),) for batch in yielded)
+    assert [row for batch in yielded for row in batch["x"].tolist()] == [[each] for each in range(rows)]
+    assert [valid for batch in yielded for valid in batch["gap"][1].tolist()] == [False] + [True] * (rows - 1)
+    pairs = [row for batch in yielded for row in batch["point"].tolist()]
     assert pairs == [[each, -each] for each in range(rows)]
 
 
@@ -314,12 +316,23 @@ def test_tensors_of_a_gpu_stay_there(file, library):
         pytest.skip("no usable CUDA device")
     ctx = sa.context("cuda")
     with ctx.forbid_downloads():
-        made = batches(file, ctx, ["small", "large", "gaps"], to=library, matrix={"x": ["large", "small"]},
+        yielded = batches(file, ctx, ["small", "large", "gaps"], to=library, matrix={"x": ["large", "small"]},
                        dtype={"x": "float32"}, fill=0, shuffle="rows")  # fmt: skip
-    rows = np.concatenate([np.asarray(batch["x"].tolist()) for batch in made])
+    rows = np.concatenate([np.asarray(batch["x"].tolist()) for batch in yielded])
     assert sorted(rows[:, 1]) == list(range(ROWS))
     assert (rows[:, 1] == 4 * rows[:, 0]).all()
-    assert sorted(each for batch in made for each in batch["gaps"].tolist()) == [0, 0, 0, 0, 1, 2, 4, 5, 7, 8]
+    assert sorted(each for batch in yielded for each in batch["gaps"].tolist()) == [
+        0,
+        0,
+        0,
+        0,
+        1,
+        2,
+        4,
+        5,
+        7,
+        8,
+    ]
 
 
 def test_unknown_option_values_are_refused(file):

@@ -74,9 +74,9 @@ def test_an_empty_mask_gives_no_nulls(host, way):
 def test_the_values_under_a_mask_are_shared(host):
     values = np.arange(1000.0)
     before = host.memory.statistics()["current"]
-    made = sa.column("x", ma.array(values, mask=values % 2 == 0), ctx=host)
+    column = sa.column("x", ma.array(values, mask=values % 2 == 0), ctx=host)
     values[1] = 77
-    assert made[1] == 77
+    assert column[1] == 77
     assert host.memory.statistics()["current"] - before < 1000
 
 
@@ -108,9 +108,9 @@ def test_masked_values_in_lists_are_null(host):
 
 def test_a_masked_matrix_has_nulls_in_its_rows(anywhere):
     matrix = ma.array([[1, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [1, 0, 0]])
-    made = sa.from_dlpack(matrix, anywhere)
-    assert made.to_pylist() == [[1, None, 3], [None, 5, 6]]
-    assert made.null_count == 0
+    column = sa.from_dlpack(matrix, anywhere)
+    assert column.to_pylist() == [[1, None, 3], [None, 5, 6]]
+    assert column.null_count == 0
     deep = ma.array(np.arange(8).reshape(2, 2, 2), mask=np.arange(8).reshape(2, 2, 2) % 3 == 0)
     assert sa.from_dlpack(deep, anywhere).to_pylist() == [[[None, 1], [2, None]], [[4, 5], [None, 7]]]
     bools = ma.array([[True, False]], mask=[[False, True]])
@@ -125,10 +125,10 @@ def test_a_masked_matrix_is_a_table_with_nulls(anywhere, order):
     assert sa.table(matrix, anywhere).to_pydict() == expected
     assert sa.table(matrix.T, anywhere).to_pydict() == {"col_0": [1, None, 3], "col_1": [None, 5, 6]}
     named = sa.schema([("a", "uint64"), ("b", "int64"), ("c", "int64")], metadata={"made by": "a test"})
-    made = sa.table(matrix, anywhere, schema=named, cast="reinterpret")
-    assert made.to_pydict() == {"a": [1, None], "b": [None, 5], "c": [3, 6]}
-    assert made.schema == named
-    assert made.schema.metadata == named.metadata
+    table = sa.table(matrix, anywhere, schema=named, cast="reinterpret")
+    assert table.to_pydict() == {"a": [1, None], "b": [None, 5], "c": [3, 6]}
+    assert table.schema == named
+    assert table.schema.metadata == named.metadata
 
 
 def test_masked_values_in_a_non_nullable_field_are_refused(host):
@@ -145,8 +145,8 @@ def test_masked_values_in_a_non_nullable_field_are_refused(host):
 )
 def test_masked_arrays_are_converted_with_their_nulls(host, type_):
     array = ma.array([1, 10**9, 3], mask=[0, 1, 0])
-    made = sa.column("x", array, type_, host)  # the masked value is out of range for some types
-    assert (made.to_pylist(), made.type) == ([1, None, 3], sa.DataType(type_))
+    column = sa.column("x", array, type_, host)  # the masked value is out of range for some types
+    assert (column.to_pylist(), column.type) == ([1, None, 3], sa.DataType(type_))
     assert sa.column("x", ma.array(["a", "b"], mask=[1, 0]), sa.symbol(), host).to_pylist() == [None, "b"]
     days = ma.array(np.array([1, 2], "M8[D]"), mask=[1, 0])
     assert sa.column("x", days, "timestamp[s]", host).to_pylist() == [None, dt.datetime(1970, 1, 3)]

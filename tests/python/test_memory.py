@@ -67,13 +67,13 @@ def test_a_table_accepts_columns_of_every_context_of_its_device(anywhere):
             for place, (name, where) in enumerate({"a": anywhere, "b": load, "c": promised}.items())
         }
         for where in (anywhere, load, promised):
-            made = sa.table(columns, where)
-            assert made.context == where
-            assert [column.to_pylist()[0] for column in made.columns] == [0, 1, 2]
+            table = sa.table(columns, where)
+            assert table.context == where
+            assert [column.to_pylist()[0] for column in table.columns] == [0, 1, 2]
         joined = sa.Column.from_chunks(list(columns.values()))
         assert joined.to_pylist() == [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5]
         assert sa.table({"all": joined}, load).num_rows == 12
-        assert made.with_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
+        assert table.with_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
 
 
 def test_the_process_context_can_not_be_a_context_manager(anywhere):

@@ -76,9 +76,9 @@ def test_types_and_fields_are_accepted_as_types():
     ],
 )
 def test_names_of_types_have_their_formats(name, format):  # noqa: A002 - the word of the lexicon
-    made = sa.DataType(name)
-    assert (made.format, made.name) == (format, name)
-    assert sa.DataType(made.name) == made
+    data_type = sa.DataType(name)
+    assert (data_type.format, data_type.name) == (format, name)
+    assert sa.DataType(data_type.name) == data_type
     for wrong in ("time32[us]", "time64[ms]", "date32[ms]", "duration[us, tz=UTC]", "decimal(3, 1)"):
         with pytest.raises(sa.InvalidError, match="is not a type: expected Arrow's words for one"):
             sa.DataType(wrong)

@@ -122,11 +122,11 @@ def test_bool8_and_symbols_make_the_round_trip(ctx):
     flags = sa.from_dlpack(np.array([True, False, True]), ctx)
     words = ["Lyon", None, "Brno"]
     table = sa.table({"f": flags, "g": flags.as_bool8(), "w": sa.column("w", words, sa.symbol(), ctx)}, ctx)
-    found = again(table)
-    assert found.schema == table.schema
-    assert [str(each.type) for each in found.columns] == ["bool8", "extension<arrow.bool8>", "symbol"]
-    assert found["f"].to_pylist() == [True, False, True]
-    assert found["w"].to_pylist() == words
+    restored = again(table)
+    assert restored.schema == table.schema
+    assert [str(each.type) for each in restored.columns] == ["bool8", "extension<arrow.bool8>", "symbol"]
+    assert restored["f"].to_pylist() == [True, False, True]
+    assert restored["w"].to_pylist() == words
 
 
 def test_any_buffer_can_be_a_body(ctx):
@@ -166,11 +166,11 @@ def test_misaligned_bodies_are_copied_if_allowed(host):
 
 def test_columns_keep_the_body_alive(host):
     body = bytearray(np.from_dlpack((packed := sa.table({"a": np.arange(9)}, host).pack()).body))
-    found = sa.unpack(packed.metadata, body)
+    table = sa.unpack(packed.metadata, body)
     with pytest.raises(BufferError):
         body.append(0)
-    assert found["a"].to_pylist() == [*range(9)]
-    del found
+    assert table["a"].to_pylist() == [*range(9)]
+    del table
     host.synchronize()
     body.append(0)
 

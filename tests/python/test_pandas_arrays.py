@@ -79,10 +79,10 @@ class OwnArray(np.ndarray):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_arrow_array_is_called_instead_of_iterating(host, way):
-    made = pa.array([1, None, 3], pa.int16())
-    own = Own(made)
+    array = pa.array([1, None, 3], pa.int16())
+    own = Own(array)
     own.__class__.__len__ = lambda self: 3
-    assert WAYS[way](own, host).to_arrow().combine_chunks().equals(made)
+    assert WAYS[way](own, host).to_arrow().combine_chunks().equals(array)
     assert WAYS[way](Own(pa.chunked_array([[1], [2, None]])), host).to_pylist() == [1, 2, None]
 
 

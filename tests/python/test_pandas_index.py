@@ -114,9 +114,9 @@ def read_live(content, **options):
 
 def scanned(source, scan=None, **options):
     with (scan or sa.scan_ipc)(source, "host", **options) as parts:
-        made = sa.concat_tables(parts)
-        assert parts.schema == made.schema
-    return made
+        table = sa.concat_tables(parts)
+        assert parts.schema == table.schema
+    return table
 
 
 def from_ipc(folder, name, read, **options):
@@ -187,8 +187,8 @@ def test_files_with_and_without_an_index_can_be_read_together(tmp_path):
 
 def test_a_filter_may_use_the_index(tmp_path):
     frame("named").to_parquet(tmp_path / "a.parquet")
-    made = sa.read_parquet(tmp_path, "host", filters=[("id", ">", "a")])
-    assert made.to_pydict() == {"x": [1.0, 3.0], "y": [5, 7]}
+    table = sa.read_parquet(tmp_path, "host", filters=[("id", ">", "a")])
+    assert table.to_pydict() == {"x": [1.0, 3.0], "y": [5, 7]}
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_values_and_types_are_those_of_pyarrow(tmp_path, read, values):
     for number, value in enumerate(values):
         write(tmp_path, f"k={value}", n=[number])
     expected = ds.dataset(tmp_path, partitioning="hive").to_table()
-    made = read(tmp_path).to_arrow()
-    assert made.sort_by("n").to_pydict() == expected.sort_by("n").to_pydict()
-    assert made.schema.types == expected.schema.types
-    assert made.column_names == ["n", "k"]
+    table = read(tmp_path).to_arrow()
+    assert table.sort_by("n").to_pydict() == expected.sort_by("n").to_pydict()
+    assert table.schema.types == expected.schema.types
+    assert table.column_names == ["n", "k"]
 
 
 def test_a_partition_with_only_the_default_value_has_type_null(tmp_path, read):
@@ -90,9 +90,9 @@ def test_every_level_is_a_column_and_some_files_may_lack_one(tmp_path, read):
     write(tmp_path, "a=1/b%20c=x", n=[0])
     write(tmp_path, "a=2", n=[1])
     write(tmp_path, ".", n=[2])
-    made = read(tmp_path)
+    table = read(tmp_path)
     expected = ds.dataset(tmp_path, partitioning="hive").to_table()
-    assert made.to_arrow().sort_by("n").to_pydict() == expected.sort_by("n").to_pydict()
+    assert table.to_arrow().sort_by("n").to_pydict() == expected.sort_by("n").to_pydict()
 
 
 def test_partitioning_none_omits_the_columns(folder, read):
@@ -106,8 +106,8 @@ def test_columns_and_schemas_can_name_partition_columns(folder, read):
         "n": [0, 10, 1, 11, 2, 12, 3, 13],
     }
     assert read(folder, columns="year")["year"].to_pylist() == [2030] * 4 + [2031] * 4
-    made = read(folder, schema={"n": "int64", "year": "int16"})
-    assert [str(type_) for type_ in made.schema.types] == ["int64", "int16", "string"]
+    table = read(folder, schema={"n": "int64", "year": "int16"})
+    assert [str(type_) for type_ in table.schema.types] == ["int64", "int16", "string"]
     with pytest.raises(sa.ColumnNameError, match="no column 'yea'"):
         read(folder, columns="yea")
 
@@ -154,9 +154,9 @@ def test_all_folders_in_listed_paths_are_partitions(folder, read):
 def test_a_partition_column_that_files_have_keeps_its_type_but_not_its_values(tmp_path, read):
     write(tmp_path, "k=1", k=pa.array([7], pa.int64()), n=[0])
     write(tmp_path, "k=2", k=pa.array([7], pa.int64()), n=[1])
-    made = read(tmp_path)
-    assert made.to_pydict() == {"k": [1, 2], "n": [0, 1]}
-    assert made.schema.field("k").type == "int64"
+    table = read(tmp_path)
+    assert table.to_pydict() == {"k": [1, 2], "n": [0, 1]}
+    assert table.schema.field("k").type == "int64"
     assert read(tmp_path, partitioning=None)["k"].to_pylist() == [7, 7]
 
 

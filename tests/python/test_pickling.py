@@ -59,9 +59,9 @@ def types():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_types_fields_and_schemas_make_the_round_trip(protocol):
     for type_ in types():
-        found = again(type_, protocol)
-        assert found == type_, type_
-        assert pa.field(sa.field("x", found)).equals(pa.field(sa.field("x", type_)), check_metadata=True)
+        restored = again(type_, protocol)
+        assert restored == type_, type_
+        assert pa.field(sa.field("x", restored)).equals(pa.field(sa.field("x", type_)), check_metadata=True)
         field = sa.field("ñ", type_, nullable=False, metadata={"a": b"\xff", "": ""})
         assert again(field, protocol) == field
     schema = sa.schema([sa.field("", each) for each in types()], metadata={"a": "b"})
@@ -83,10 +83,10 @@ def test_metadata_keeps_keys_that_repeat():
 def test_tables_and_columns_of_every_type_make_the_round_trip(ctx, protocol):
     source = arrow_data.table().replace_schema_metadata({"key": "value"})
     table = sa.from_arrow(source, ctx)
-    found = again(table, protocol)
-    assert found.device == "host"
-    assert found.to_arrow().equals(source)
-    assert found.to_arrow().schema.equals(source.schema, check_metadata=True)
+    restored = again(table, protocol)
+    assert restored.device == "host"
+    assert restored.to_arrow().equals(source)
+    assert restored.to_arrow().schema.equals(source.schema, check_metadata=True)
     for column in table.columns:
         back = again(column, protocol)
         assert back.field == column.field
@@ -96,13 +96,13 @@ def test_tables_and_columns_of_every_type_make_the_round_trip(ctx, protocol):
 def test_batches_slices_and_empty_tables_make_the_round_trip(host):
     source = sa.from_arrow(arrow_data.table(60), host)
     parts = sa.concat_tables([source[3:20], source[20:21], source[50:]])
-    found = again(parts)
-    assert [batch.num_rows for batch in found.batches] == [17, 1, 10]
-    assert found.to_arrow().equals(parts.to_arrow())
+    restored = again(parts)
+    assert [batch.num_rows for batch in restored.batches] == [17, 1, 10]
+    assert restored.to_arrow().equals(parts.to_arrow())
     assert again(parts.columns[0]).num_chunks == 3
     for empty in (source[:0], source.select([]), source.select([])[:0], sa.table({}, host)):
-        found = again(empty)
-        assert (found.schema, found.num_rows) == (empty.schema, empty.num_rows)
+        restored = again(empty)
+        assert (restored.schema, restored.num_rows) == (empty.schema, empty.num_rows)
     assert (again(source[:0].columns[0]).field, len(again(source[:0].columns[0]))) == (source.schema[0], 0)
     renamed = source.columns[0].with_name("")
     assert again(renamed).name == ""
@@ -123,14 +123,14 @@ def test_a_slice_is_pickled_without_the_rest(host):
 def test_bool8_makes_the_round_trip(ctx):
     column = sa.from_dlpack(np.array([True, False, True]), ctx).with_name("flag")
     assert column.type == "bool8"
-    found = again(column)
-    assert (found.type, found.to_pylist(), found.name) == ("bool8", [True, False, True], "flag")
+    restored = again(column)
+    assert (restored.type, restored.to_pylist(), restored.name) == ("bool8", [True, False, True], "flag")
     extension = column.as_bool8()
     assert again(extension).type == extension.type
     table = sa.table([("a", column), ("a", [1, 2, 3])], ctx).replace_schema_metadata({"k": "v"})
-    found = again(table)
-    assert found.schema == table.schema
-    assert [each.to_pylist() for each in found.columns] == [[True, False, True], [1, 2, 3]]
+    restored = again(table)
+    assert restored.schema == table.schema
+    assert [each.to_pylist() for each in restored.columns] == [[True, False, True], [1, 2, 3]]
 
 
 def test_unpickled_symbols_belong_to_the_process(ctx):
@@ -161,9 +161,9 @@ def test_each_batch_keeps_its_own_dictionary(host):
         sa.table({"w": pa.array(words).dictionary_encode()}, host) for words in (["a"], ["b", "a"])
     )
     table = sa.concat_tables([first, second])
-    found = again(table)
-    assert found["w"].to_pylist() == ["a", "b", "a"]
-    assert found.schema == table.schema
+    restored = again(table)
+    assert restored["w"].to_pylist() == ["a", "b", "a"]
+    assert restored.schema == table.schema
 
 
 def test_out_of_band_buffers_of_protocol_5_are_viewed(host):

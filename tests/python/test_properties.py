@@ -66,13 +66,13 @@ def nested(draw, depth=3):
 def nested_arrays(draw):
     """Draws a slice of an array of a nested type with nulls at every level."""
     type_, values = draw(nested())
-    made = pa.array(draw(st.lists(st.none() | values, max_size=30)), type_)
+    array = pa.array(draw(st.lists(st.none() | values, max_size=30)), type_)
     try:
-        made.validate(full=True)
+        array.validate(full=True)
     except pa.ArrowInvalid:  # pyarrow makes invalid dictionary indices inside null structs
         hypothesis.reject()
-    start = draw(st.integers(0, len(made)))
-    return made.slice(start, draw(st.integers(0, len(made) - start)))
+    start = draw(st.integers(0, len(array)))
+    return array.slice(start, draw(st.integers(0, len(array) - start)))
 
 
 @st.composite
@@ -81,9 +81,9 @@ def arrays(draw, names=tuple(VALUES)):
     type_, values = VALUES[draw(st.sampled_from(names))]
     if draw(st.booleans()):
         values = st.none() | values
-    made = pa.array(draw(st.lists(values, max_size=80)), type_)
-    start = draw(st.integers(0, len(made)))
-    return made.slice(start, draw(st.integers(0, len(made) - start)))
+    array = pa.array(draw(st.lists(values, max_size=80)), type_)
+    start = draw(st.integers(0, len(array)))
+    return array.slice(start, draw(st.integers(0, len(array) - start)))
 
 
 def same(left, right):

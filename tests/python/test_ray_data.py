@@ -56,8 +56,8 @@ def batch(number: int) -> sa.Table:
 
 
 def expected(columns: list[str] | None = None) -> pa.Table:
-    made = pa.concat_tables([rows().to_arrow(), rows()[:2500].to_arrow()])
-    return made if columns is None else made.select(columns)
+    table = pa.concat_tables([rows().to_arrow(), rows()[:2500].to_arrow()])
+    return table if columns is None else table.select(columns)
 
 
 def tasks(source: Any, parts: int, columns: Any = None) -> Any:
@@ -204,8 +204,8 @@ def test_files_are_renamed_to_their_final_names_after_all_are_written(tmp_path):
         sa.read_ipc(tmp_path / "new" / "out", "host")
     sink.on_write_complete(result(*names))
     assert [Path(each).name for each in sink.written] == sorted(name for (name,) in names)
-    found = sa.read_ipc(tmp_path / "new" / "out", "host")
-    assert found.equals(sa.concat_tables([batch(0), batch(1)]))
+    table = sa.read_ipc(tmp_path / "new" / "out", "host")
+    assert table.equals(sa.concat_tables([batch(0), batch(1)]))
 
 
 def test_a_task_writes_its_blocks_as_batches_and_none_without_rows(tmp_path):

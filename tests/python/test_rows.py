@@ -47,17 +47,17 @@ def check_taken(random, ctx):
     column = in_pieces(random, source, ctx)
     choices = list(range(len(source))) + [None] * random.randint(0, 2)
     rows = random.choices(choices, k=random.randint(0, 12)) if choices else []
-    made = column.take(pa.array(rows, random.choice([pa.int32(), pa.int64(), pa.uint32()])))
-    assert made.type == column.type
-    require_rows(made, source, rows)
+    taken = column.take(pa.array(rows, random.choice([pa.int32(), pa.int64(), pa.uint32()])))
+    assert taken.type == column.type
+    require_rows(taken, source, rows)
 
 
 def check_filtered(random, ctx):
     source = filled(random, any_type(random), random.randint(0, 9))
     column = in_pieces(random, source, ctx)
     mask = random.choices([True, False, None], k=len(source))
-    made = column.filter(in_pieces(random, pa.array(mask, pa.bool_()), ctx))
-    require_rows(made, source, [row for row, kept in enumerate(mask) if kept])
+    filtered = column.filter(in_pieces(random, pa.array(mask, pa.bool_()), ctx))
+    require_rows(filtered, source, [row for row, kept in enumerate(mask) if kept])
 
 
 @settings
@@ -84,14 +84,14 @@ def test_every_type_is_taken_as_pyarrow_takes_it(device, name):
     source = (arrow_data.arrays() | arrow_data.nested_twice())[name]
     column = sa.from_arrow(source, device, as_column=True)
     rows = [5, 0, None, 66, 66, 1, 2, 3, 5]
-    made = column.take(rows)
-    require_rows(made, source, rows)
+    taken = column.take(rows)
+    require_rows(taken, source, rows)
     try:
         expected = source.take(pa.array(rows))
     except pa.ArrowNotImplementedError:
         return
     if not name.startswith("dictionary") and "union" not in name:
-        assert pa.chunked_array(made).combine_chunks().equals(expected)
+        assert pa.chunked_array(taken).combine_chunks().equals(expected)
     keep = [row % 3 == 0 for row in range(len(source))]
     require_rows(column.filter(keep), source, [row for row, kept in enumerate(keep) if kept])
 
@@ -99,10 +99,10 @@ def test_every_type_is_taken_as_pyarrow_takes_it(device, name):
 def test_a_table_is_taken_and_filtered(device):
     source = pa.table({"a": [1, None, 3, 4], "b": ["x", "", None, "yy"], "c": [[1], [], None, [2, 3]]})
     table = sa.table(pa.concat_tables([source, source.slice(1, 2)]), device)
-    made = table.take([5, 0, 3])
-    assert made.to_pydict() == {"a": [3, 1, 4], "b": [None, "x", "yy"], "c": [None, [1], [2, 3]]}
-    assert len(made.batches) == 1
-    assert made.schema == table.schema
+    taken = table.take([5, 0, 3])
+    assert taken.to_pydict() == {"a": [3, 1, 4], "b": [None, "x", "yy"], "c": [None, [1], [2, 3]]}
+    assert len(taken.batches) == 1
+    assert taken.schema == table.schema
     kept = table.filter(np.array([1, 0, 0, 1, 0, 0], bool))
     assert kept.to_pydict() == {"a": [1, 4], "b": ["x", "yy"], "c": [[1], [2, 3]]}
     assert table.filter([False] * 6).num_rows == 0
@@ -228,9 +228,9 @@ def test_a_step_of_zero_is_a_value_error(host):
 def test_null_rows_make_fields_nullable(host):
     table = sa.table({"x": [1, 2]}, host, schema=sa.schema([sa.field("x", "int64", nullable=False)]))
     assert not table.take([0]).schema["x"].nullable
-    made = table.take([0, None])
-    assert made.schema["x"].nullable
-    assert made["x"].null_count == 1
+    taken = table.take([0, None])
+    assert taken.schema["x"].nullable
+    assert taken["x"].null_count == 1
 
 
 def test_errors_name_the_index_and_the_lengths(device):
@@ -271,8 +271,8 @@ def test_numbers_are_cast_exactly_or_rounded(device):
     with pytest.raises(sa.OutOfRange, match="the double in row 0 has no equal int32"):
         table["f"].cast("int32")
     assert table["f"].cast("int32", cast="round").to_pylist() == [0, 2, -2]
-    made = table.cast({"f": "float16", "i": "float64"})
-    assert made.to_pydict() == {"i": [1.0, None, 300.0], "f": [0.5, 1.5, -2.5]}
+    converted = table.cast({"f": "float16", "i": "float64"})
+    assert converted.to_pydict() == {"i": [1.0, None, 300.0], "f": [0.5, 1.5, -2.5]}
     with pytest.raises(sa.InvalidError, match="expected 'round' or None"):
         table["f"].cast("int32", cast="up")
     with pytest.raises(sa.TypeMismatch, match="can't be cast to int32"):
@@ -330,11 +330,11 @@ VALUES = {
 def test_nulls_are_filled(device, name):
     source = arrow_data.arrays()[name]
     column = sa.from_arrow(pa.chunked_array([source, source.slice(3, 9)]), device, as_column=True)
-    made = column.fill_null(VALUES[name])
-    assert made.null_count == 0
+    filled = column.fill_null(VALUES[name])
+    assert filled.null_count == 0
     expected = [VALUES[name] if value is None else value for value in column.to_pylist()]
-    assert made.to_pylist() == expected
-    assert made.type == column.type
+    assert filled.to_pylist() == expected
+    assert filled.type == column.type
 
 
 def test_fills_are_checked(host):
@@ -398,5 +398,5 @@ def test_rows_are_taken_on_the_device_without_a_download(device):
     table = sa.table({"x": np.arange(10), "s": [str(row) for row in range(10)]}, device)
     indices = sa.column("i", [3, 1], ctx=device)
     with device.forbid_downloads():
-        made = table.take(indices).filter(sa.column("m", [True, False], ctx=device))
-    assert made.to_pydict() == {"x": [3], "s": ["3"]}
+        filtered = table.take(indices).filter(sa.column("m", [True, False], ctx=device))
+    assert filtered.to_pydict() == {"x": [3], "s": ["3"]}

@@ -15,9 +15,9 @@ import saeta as sa
 
 @pytest.mark.parametrize("type", [array.type for array in arrow_data.arrays(1).values()], ids=str)
 def test_a_type_is_made_from_its_name_or_pyarrows_type(type):  # noqa: A002
-    made = sa.DataType(type)
-    assert made == sa.DataType(made.name) == sa.DataType(made) == str(made)
-    assert pa.field(sa.Field("a", made)).type == type
+    data_type = sa.DataType(type)
+    assert data_type == sa.DataType(data_type.name) == sa.DataType(data_type) == str(data_type)
+    assert pa.field(sa.Field("a", data_type)).type == type
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_schema_is_accepted_as_a_struct_type():
     ],
 )
 def test_a_nested_type_is_made_from_its_name(text, type):  # noqa: A002
-    made = sa.DataType(text)
-    assert type is None or pa.field(sa.Field("", made)).type == type
-    assert sa.DataType(made.name) == made
+    data_type = sa.DataType(text)
+    assert type is None or pa.field(sa.Field("", data_type)).type == type
+    assert sa.DataType(data_type.name) == data_type
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_a_column_is_made_with_a_type(host):
     assert sa.column("d", [Decimal("1.50")], pa.decimal128(5, 2), host)[0] == Decimal("1.50")
     assert sa.column("n", np.arange(3), "float", host).to_pylist() == [0, 1, 2]
     assert sa.column("x", np.arange(3), "int64", host).type == "int64"
-    made = sa.column(sa.Field("f", "int8", metadata={"u": "v"}), [1], ctx=host)
-    assert (made.type, dict(made.field.metadata)) == ("int8", {b"u": b"v"})
+    column = sa.column(sa.Field("f", "int8", metadata={"u": "v"}), [1], ctx=host)
+    assert (column.type, dict(column.field.metadata)) == ("int8", {b"u": b"v"})
 
 
 def test_data_of_another_type_are_an_error(host):
@@ -331,8 +331,8 @@ def test_a_table_becomes_python_objects(anywhere):
 
 def test_a_schema_of_a_schema_keeps_its_metadata():
     theirs = pa.schema([pa.field("a", pa.int64(), metadata={"k": "v"})], metadata={"t": "w"})
-    made = sa.schema(theirs)
-    assert pa.schema(made).equals(theirs, check_metadata=True)
-    assert sa.schema(made) == made
-    assert dict(sa.schema(made, {"u": "x"}).metadata) == {b"u": b"x"}
-    assert dict(sa.schema(made, {}).metadata) == {}
+    schema = sa.schema(theirs)
+    assert pa.schema(schema).equals(theirs, check_metadata=True)
+    assert sa.schema(schema) == schema
+    assert dict(sa.schema(schema, {"u": "x"}).metadata) == {b"u": b"x"}
+    assert dict(sa.schema(schema, {}).metadata) == {}

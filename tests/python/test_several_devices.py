@@ -164,9 +164,9 @@ def test_a_given_context_accepts_columns_of_other_devices(pair):
     first, second = pair.contexts
     column = sa.column("x", [1, 2, None], ctx=first)
     assert sa.column("y", column, ctx=second).device == "sim:1"
-    made = sa.table({"x": column, "y": [4, 5, 6]}, second)
-    assert made.context == second
-    assert made.to_pydict() == {"x": [1, 2, None], "y": [4, 5, 6]}
+    table = sa.table({"x": column, "y": [4, 5, 6]}, second)
+    assert table.context == second
+    assert table.to_pydict() == {"x": [1, 2, None], "y": [4, 5, 6]}
     assert sa.table(sa.table({"x": column}), second).to_pydict() == {"x": [1, 2, None]}
 
 

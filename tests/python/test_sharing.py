@@ -43,16 +43,16 @@ def test_every_type_can_be_shared(peer: Peer) -> None:
         "True"
     ]
     (text,) = peer.run("kept = sa.from_arrow(arrow_data.table(), 'host').share(); show(kept)")
-    found = sa.open_shared(received(text))
-    assert found.device == "host"
-    assert found.to_arrow().equals(source)
-    assert found.to_arrow().schema.equals(source.schema, check_metadata=True)
+    table = sa.open_shared(received(text))
+    assert table.device == "host"
+    assert table.to_arrow().equals(source)
+    assert table.to_arrow().schema.equals(source.schema, check_metadata=True)
 
 
 def test_shared_memory_is_read_only(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': np.arange(9)}, 'host').share(); show(kept)")
-    found = sa.open_shared(received(text))
-    array = np.from_dlpack(found["a"])
+    table = sa.open_shared(received(text))
+    array = np.from_dlpack(table["a"])
     assert not array.flags.writeable
     with pytest.raises(ValueError, match="WRITEABLE"):
         array.setflags(write=True)
@@ -126,13 +126,13 @@ def test_open_tables_of_a_killed_producer_stay_valid() -> None:
             "table = sa.table({'a': np.arange(100_000)}, 'host'); kept = table.share(); show(kept)\n"
             "unopened = sa.table({'b': [1]}, 'host').share(); show(unopened)"
         )
-        found = sa.open_shared(received(text))
+        table = sa.open_shared(received(text))
         producer.kill()
-    assert found["a"].to_pylist() == [*range(100_000)]
+    assert table["a"].to_pylist() == [*range(100_000)]
     with pytest.raises(sa.ClosedError, match="has ended"):
         sa.open_shared(received(other))
-    assert sa.open_shared(received(text)) is found
-    del found
+    assert sa.open_shared(received(text)) is table
+    del table
     gc.collect()
     with pytest.raises(sa.ClosedError, match="has ended"):
         sa.open_shared(received(text))
@@ -140,13 +140,13 @@ def test_open_tables_of_a_killed_producer_stay_valid() -> None:
 
 def test_a_consumer_can_share_an_opened_table(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
-    found = sa.open_shared(received(text))
-    again = found.share()
+    table = sa.open_shared(received(text))
+    again = table.share()
     assert again._place.token == received(text)._place.token
     with Peer() as third:
         third.run(f"found = opened({sent(again)!r})")
         peer.run("del kept; gc.collect()")
-        del found, again
+        del table, again
         gc.collect()
         assert third.run("print(found['a'].to_pylist(), flush=True)") == ["[1, 2]"]
         rows = third.run("part = found[1:].share(); show(part)")
@@ -155,18 +155,18 @@ def test_a_consumer_can_share_an_opened_table(peer: Peer) -> None:
 
 def test_the_producer_can_open_and_share_its_own_table(peer: Peer) -> None:
     token = sa.table({"a": [1, 2]}, "host").share()
-    found = sa.open_shared(received(sent(token)))
+    table = sa.open_shared(received(sent(token)))
     del token
     gc.collect()
-    assert peer.run(f"print(opened({sent(found.share())!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
+    assert peer.run(f"print(opened({sent(table.share())!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 
 def test_a_forwarded_table_arrives_after_all_others_dropped_it(reducers: Any, peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
-    found = sa.open_shared(received(text))
-    messages = [bytes(ForkingPickler.dumps(found)) for _ in range(2)]
+    table = sa.open_shared(received(text))
+    messages = [bytes(ForkingPickler.dumps(table)) for _ in range(2)]
     peer.run("del kept")
-    del found
+    del table
     gc.collect()
     with Peer() as third:
         for message in messages:
@@ -178,9 +178,9 @@ def test_a_forwarded_table_arrives_after_all_others_dropped_it(reducers: Any, pe
 def test_a_table_of_an_ended_process_can_be_forwarded(reducers: Any, peer: Peer) -> None:
     with Peer() as first:
         (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
-        found = sa.open_shared(received(text))
-    message = bytes(ForkingPickler.dumps(found))
-    del found
+        table = sa.open_shared(received(text))
+    message = bytes(ForkingPickler.dumps(table))
+    del table
     gc.collect()
     assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
@@ -204,10 +204,10 @@ def test_a_table_of_an_ended_process_can_be_shared_again(peer: Peer) -> None:
 def test_a_table_opened_by_two_threads_at_once_is_shared_by_its_own_token() -> None:
     with Peer() as first:
         (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
-        found = sa.open_shared(received(text))
-        assert tables._open(received(text), None, True) is found
+        table = sa.open_shared(received(text))
+        assert tables._open(received(text), None, True) is table
         gc.collect()
-        assert found.share()._place == received(text)._place
+        assert table.share()._place == received(text)._place
 
 
 def test_receiving_one_message_does_not_release_another(reducers: Any, peer: Peer) -> None:
@@ -225,10 +225,10 @@ def test_a_process_can_send_a_table_to_itself(reducers: Any) -> None:
     before = charged()
     message = bytes(ForkingPickler.dumps(sa.table({"a": [1, 2]}, "host")))
     assert broker.own().posted()
-    found = pickle.loads(message)
-    assert found["a"].to_pylist() == [1, 2]
+    restored = pickle.loads(message)
+    assert restored["a"].to_pylist() == [1, 2]
     assert not broker.own().posted()
-    del found
+    del restored
     assert eventually(lambda: charged() == before)
 
 
@@ -522,7 +522,7 @@ def test_a_peer_that_does_not_reply_is_an_error(monkeypatch: Any, reducers: Any)
         (text, second) = other.run(
             "kept = [sa.table({'a': [1]}, 'host').share() for _ in 'ab']; [show(x) for x in kept]"
         )
-        found = sa.open_shared(received(second))
+        table = sa.open_shared(received(second))
         other.process.send_signal(signal.SIGSTOP)
         os.waitpid(other.process.pid, os.WUNTRACED)
         try:
@@ -531,7 +531,7 @@ def test_a_peer_that_does_not_reply_is_an_error(monkeypatch: Any, reducers: Any)
             with pytest.raises(
                 sa.ExchangeError, match=r"can't be sent on: .* has not replied for 0\.2 seconds"
             ):
-                ForkingPickler.dumps(found)
+                ForkingPickler.dumps(table)
         finally:
             other.process.send_signal(signal.SIGCONT)
         assert sa.open_shared(received(text))["a"].to_pylist() == [1]

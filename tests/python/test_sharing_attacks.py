@@ -200,10 +200,10 @@ def test_the_error_names_a_producer_that_exited_before_open() -> None:
         texts = producer.run(
             "kept = [sa.table({'a': [i]}, 'host').share() for i in range(2)]\nfor each in kept: show(each)"
         )
-        found = sa.open_shared(received(texts[0]))
+        table = sa.open_shared(received(texts[0]))
     with pytest.raises(sa.ClosedError, match="has ended"):
         sa.open_shared(received(texts[1]))
-    assert found["a"].to_pylist() == [0]
+    assert table["a"].to_pylist() == [0]
 
 
 def test_hundreds_of_tables_can_be_open_and_are_dropped_together() -> None:

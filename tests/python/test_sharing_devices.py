@@ -73,10 +73,10 @@ def test_a_table_too_large_for_the_drivers_pool_import_can_be_shared(
 def test_every_type_is_shared_without_a_copy(ctx: Any, exporter: Peer) -> None:
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
     assert len(text) < 1000
-    found = sa.open_shared(received(text), ctx.saeta)
-    assert found.device == ctx.saeta.device
-    assert found.to_arrow().equals(arrow_data.table())
-    assert sa.open_shared(received(text), ctx.saeta) is found
+    table = sa.open_shared(received(text), ctx.saeta)
+    assert table.device == ctx.saeta.device
+    assert table.to_arrow().equals(arrow_data.table())
+    assert sa.open_shared(received(text), ctx.saeta) is table
     assert sa.open_shared(received(text), "host").to_arrow().equals(arrow_data.table())
 
 
@@ -91,9 +91,9 @@ def test_metadata_are_in_the_reply_unless_they_are_large(
     lease, reply, descriptors = tables._ask(token)
     assert (len(reply) < wire.LARGEST, len(descriptors)) == (True, 0 if in_reply else 1)
     del lease, descriptors
-    found = sa.open_shared(token, ctx.saeta)
-    assert found.column_names == [f"c{i}" for i in range(columns)]
-    assert found[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
+    table = sa.open_shared(token, ctx.saeta)
+    assert table.column_names == [f"c{i}" for i in range(columns)]
+    assert table[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
 
 
 @pytest.mark.parametrize("room", [0, 1])
@@ -142,11 +142,11 @@ def test_the_exporter_keeps_a_table_until_the_last_consumer_has_dropped_it(ctx: 
     used = "result = ctx.saeta.memory.statistics()['current']"
     before = exporter.run(used)
     text = exporter.run("result = show(sa.from_arrow(arrow_data.table(), ctx.saeta))")
-    found = sa.open_shared(received(text), ctx.saeta)
+    table = sa.open_shared(received(text), ctx.saeta)
     exporter.run("del kept\ngc.collect()\nctx.synchronize()")
     assert exporter.run(used) > before
-    assert found.to_arrow().equals(arrow_data.table())
-    del found
+    assert table.to_arrow().equals(arrow_data.table())
+    del table
     gc.collect()
     ctx.synchronize()
     assert exporter.run(f"result = wait_until(lambda: ctx.saeta.memory.statistics()['current'] == {before})")

@@ -115,9 +115,9 @@ def test_every_message_of_an_ended_process_is_counted() -> None:
     code = "table = sa.table({'a': [1, 2]}, 'host')\n"
     code += "messages = [bytes(ForkingPickler.dumps(table)) for _ in range(3)] + [sent([])]"
     messages = messages_of(code)
-    found = pickle.loads(messages[0])
-    assert pickle.loads(messages[1]) is found
-    del found
+    restored = pickle.loads(messages[0])
+    assert pickle.loads(messages[1]) is restored
+    del restored
     gc.collect()
     assert pickle.loads(messages[2])["a"].to_pylist() == [1, 2]
     assert pickle.loads(messages[3])["a"].to_pylist() == []
@@ -143,14 +143,14 @@ sa.install_reducers()
 table = sa.table({'a': [1, 2]}, 'host')
 for _ in 'ab': print(bytes(ForkingPickler.dumps(table)).hex(), flush=True)
 """)
-        found = pickle.loads(bytes.fromhex(texts[0]))
+        restored = pickle.loads(bytes.fromhex(texts[0]))
         other.kill()
-    assert pickle.loads(bytes.fromhex(texts[1])) is found
+    assert pickle.loads(bytes.fromhex(texts[1])) is restored
 
 
 def test_a_table_of_an_ended_process_is_shared_again_as_a_copy(reducers: Any, peer: Peer) -> None:
-    found = pickle.loads(messages_of("messages = [sent([1, 2])]")[0])
-    message = bytes(ForkingPickler.dumps(found))
+    restored = pickle.loads(messages_of("messages = [sent([1, 2])]")[0])
+    message = bytes(ForkingPickler.dumps(restored))
     assert peer.run(f"print(pickle.loads({message!r})['a'].to_pylist(), flush=True)") == ["[1, 2]"]
 
 

@@ -75,8 +75,8 @@ def test_an_interrupted_open_leaks_nothing(peer: Peer, lost: list[Any]) -> None:
 
     def open_and_drop() -> None:
         for _ in range(2):  # with a new connection, then with the cached one
-            found = sa.open_shared(token)
-            del found
+            table = sa.open_shared(token)
+            del table
 
     open_and_drop()
     assert interrupt_everywhere(open_and_drop, what_is_here, lost) > 50
@@ -88,8 +88,8 @@ def test_an_interrupted_open_leaks_nothing(peer: Peer, lost: list[Any]) -> None:
 def test_an_interrupted_share_leaks_nothing(lost: list[Any]) -> None:
     def share_and_drop() -> None:
         token = sa.table({"a": [1, 2]}, "host").share()
-        found = sa.open_shared(token)
-        del token, found
+        table = sa.open_shared(token)
+        del token, table
 
     share_and_drop()
     assert interrupt_everywhere(share_and_drop, what_is_here, lost) > 100

@@ -12,9 +12,9 @@ from sim_devices import simulator
 
 @pytest.fixture
 def simulated():
-    made = simulator().Device(0)
-    yield made
-    assert made.races == []
+    device = simulator().Device(0)
+    yield device
+    assert device.races == []
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_waits_out_of_range_are_refused(wait):
 
 
 def test_stream_arguments_are_dlpack_stream_numbers(sim):
-    made = sim.allocate(8, stream=1)
-    with sa.use(2, reads=[made]) as token:
+    buffer = sim.allocate(8, stream=1)
+    with sa.use(2, reads=[buffer]) as token:
         assert token.stream == 2
     with pytest.raises(sa.InvalidError, match="stream -1 is not a stream: expected None, 1, 2 or a stream"):
         sim.allocate(8, stream=-1)

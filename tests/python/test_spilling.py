@@ -18,10 +18,10 @@ MIB = 1 << 20
 
 @pytest.fixture
 def sim():
-    made = simulator().Device(0)
-    made.context.budget = MIB
-    yield made.context
-    assert made.races == []
+    device = simulator().Device(0)
+    device.context.budget = MIB
+    yield device.context
+    assert device.races == []
 
 
 def trips(ctx, start, rows=10_000):
@@ -154,10 +154,10 @@ def test_spills_are_recorded_and_drawn_in_the_timeline(sim, tmp_path):
 @pytest.fixture
 def tiered(tmp_path):
     """A context whose page-locked and pageable tiers each have room for two tables of 1,000 rows."""
-    made = simulator().Device(0, tiers=(36_000, 36_000, str(tmp_path)))
-    made.context.budget = MIB
-    yield made.context
-    assert made.races == []
+    device = simulator().Device(0, tiers=(36_000, 36_000, str(tmp_path)))
+    device.context.budget = MIB
+    yield device.context
+    assert device.races == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,12 +194,12 @@ def demoted(record, tier):
 
 
 def test_an_unwritable_spill_folder_is_logged_once(caplog, tmp_path):
-    made = simulator().Device(0, tiers=(0, 170_000, str(tmp_path / "missing")))
-    handles = [made.context.spillable(trips(made.context, i, 5_000)) for i in range(2)]
+    device = simulator().Device(0, tiers=(0, 170_000, str(tmp_path / "missing")))
+    handles = [device.context.spillable(trips(device.context, i, 5_000)) for i in range(2)]
     for before in range(3):
         for each in handles:
             each.spill("pageable")
-        assert eventually(lambda seen=before: sa.spill_statistics(made.context)["failures"] > seen)
+        assert eventually(lambda seen=before: sa.spill_statistics(device.context)["failures"] > seen)
         assert [fares_of(each)[0] for each in handles] == [0, 1]
     assert [each.getMessage() for each in caplog.records] == [
         f"spill: tables can't be spilled to files: can't make a spill file in '{tmp_path}/missing': "

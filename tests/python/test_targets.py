@@ -367,8 +367,8 @@ def test_a_forked_child_does_not_end_its_parents_writer(writer):
 
 def test_dropping_an_open_writer_warns(recwarn):
     inner = Writer()
-    made = ipc_writer.IpcWriter(inner, "a.arrow", ExitStack())
-    del made
+    writer = ipc_writer.IpcWriter(inner, "a.arrow", ExitStack())
+    del writer
     (warning,) = [each for each in recwarn if each.category is ResourceWarning]
     assert str(warning.message) == "the writer to 'a.arrow' was not closed: there is no new file"
     assert inner.calls == [("abort",)]

@@ -24,21 +24,21 @@ def fill(lent, values):
 
 
 def test_a_buffer_reports_its_properties(anywhere):
-    made = anywhere.allocate(1000, tag="mine", alignment=4096)
-    assert (made.nbytes, len(made), made.tag, made.device) == (1000, 1000, "mine", anywhere.device)
-    assert made.address % 4096 == 0
-    assert made.context == anywhere
-    assert made.kind == ("host" if anywhere.device == "host" else "device")
-    assert "mine" in repr(made)
-    assert anywhere.allocate(1).generation != made.generation
+    buffer = anywhere.allocate(1000, tag="mine", alignment=4096)
+    assert (buffer.nbytes, len(buffer), buffer.tag, buffer.device) == (1000, 1000, "mine", anywhere.device)
+    assert buffer.address % 4096 == 0
+    assert buffer.context == anywhere
+    assert buffer.kind == ("host" if anywhere.device == "host" else "device")
+    assert "mine" in repr(buffer)
+    assert anywhere.allocate(1).generation != buffer.generation
 
 
 def test_page_locked_memory_is_charged_to_the_host(anywhere):
     host = sa.context("host")
     before = host.memory.statistics()["current"]
-    made = anywhere.allocate("1MiB", tag="landing", kind="pinned")
-    assert made.kind == ("host" if anywhere.device == "host" else "pinned")
-    assert made.device == anywhere.device
+    buffer = anywhere.allocate("1MiB", tag="landing", kind="pinned")
+    assert buffer.kind == ("host" if anywhere.device == "host" else "pinned")
+    assert buffer.device == anywhere.device
     assert host.memory.statistics()["current"] == before + (1 << 20)
     with pytest.raises(sa.UnsupportedError, match="managed"):
         anywhere.allocate(8, kind="managed")
@@ -47,19 +47,19 @@ def test_page_locked_memory_is_charged_to_the_host(anywhere):
 
 
 def test_numpy_and_the_device_read_page_locked_memory(anywhere):
-    made = anywhere.allocate(40, kind="pinned")
-    with sa.use(writes=[made]) as token:
-        fill(token.array(made, "f4"), np.arange(10))
-        assert hasattr(token.array(made), "__cuda_array_interface__") == (anywhere.device != "host")
-    with sa.use(reads=[made]) as token:
-        assert np.asarray(token.array(made, "f4")).tolist() == list(range(10))
+    buffer = anywhere.allocate(40, kind="pinned")
+    with sa.use(writes=[buffer]) as token:
+        fill(token.array(buffer, "f4"), np.arange(10))
+        assert hasattr(token.array(buffer), "__cuda_array_interface__") == (anywhere.device != "host")
+    with sa.use(reads=[buffer]) as token:
+        assert np.asarray(token.array(buffer, "f4")).tolist() == list(range(10))
 
 
 def test_numpy_reads_page_locked_memory_after_the_tokens_stream():
     sim = simulator().Device(0).context
-    made = sim.allocate(40, kind="pinned")
-    with sa.use(writes=[made]) as token:
-        array = token.array(made, "f4")
+    buffer = sim.allocate(40, kind="pinned")
+    with sa.use(writes=[buffer]) as token:
+        array = token.array(buffer, "f4")
         waits = sim.counters()["synchronizations"]
         assert array.__cuda_array_interface__["stream"] is None
         assert sim.counters()["synchronizations"] == waits, "work on a device needs no host synchronization"
@@ -68,8 +68,8 @@ def test_numpy_reads_page_locked_memory_after_the_tokens_stream():
 
 
 def test_the_host_can_wait_for_the_stream_of_a_token(anywhere):
-    made = anywhere.allocate(8)
-    with sa.use(writes=[made]) as token:
+    buffer = anywhere.allocate(8)
+    with sa.use(writes=[buffer]) as token:
         anywhere.reset_counters()
         token.synchronize()
         assert anywhere.counters()["synchronizations"] == (0 if anywhere.device == "host" else 1)
@@ -78,23 +78,23 @@ def test_the_host_can_wait_for_the_stream_of_a_token(anywhere):
 
 
 def test_a_slice_shares_the_bytes(anywhere):
-    made = anywhere.allocate(1000)
-    part = made[100:300][50:]
-    assert (part.nbytes, part.address) == (150, made.address + 150)
+    buffer = anywhere.allocate(1000)
+    part = buffer[100:300][50:]
+    assert (part.nbytes, part.address) == (150, buffer.address + 150)
     assert anywhere.memory.statistics()["buffers"] == 1
-    assert made[2000:].nbytes == 0
+    assert buffer[2000:].nbytes == 0
     with pytest.raises(sa.InvalidError, match="step 2"):
-        made[::2]
+        buffer[::2]
 
 
 def test_a_token_reads_what_an_earlier_token_wrote(host):
-    made = host.allocate(40)
-    with sa.use(writes=[made]) as token:
+    buffer = host.allocate(40)
+    with sa.use(writes=[buffer]) as token:
         assert token.stream is None
-        assert token.pointer(made) == made.address
-        fill(token.array(made, "f4"), np.arange(10))
-    with sa.use(reads=[made[8:16]]) as token:
-        view = np.asarray(token.array(made[8:16], np.float32))
+        assert token.pointer(buffer) == buffer.address
+        fill(token.array(buffer, "f4"), np.arange(10))
+    with sa.use(reads=[buffer[8:16]]) as token:
+        view = np.asarray(token.array(buffer[8:16], np.float32))
         assert view.tolist() == [2.0, 3.0]
         assert not view.flags.writeable
     with pytest.raises(sa.ClosedError, match="not open"):
@@ -112,33 +112,33 @@ def test_arrays_of_columns_have_their_type(host):
 
 def test_columns_that_an_array_can_not_represent_are_refused(host):
     table = sa.table({"n": [1, None, 3], "s": ["a", "b", "c"]}, host)
-    made = host.allocate(10)
-    with sa.use(reads=[table["n"], table["s"], made]) as token:
+    buffer = host.allocate(10)
+    with sa.use(reads=[table["n"], table["s"], buffer]) as token:
         with pytest.raises(sa.ExchangeError, match="1 nulls"):
             token.array(table["n"])
         with pytest.raises(sa.TypeMismatch, match="not an array of numbers"):
             token.array(table["s"])
         with pytest.raises(sa.InvalidError, match="10 bytes"):
-            token.array(made, "i4")
+            token.array(buffer, "i4")
         with pytest.raises(sa.InvalidError, match="not aligned"):
-            token.array(made[1:9], "i4")
+            token.array(buffer[1:9], "i4")
         with pytest.raises(sa.TypeMismatch, match="Buffer or a Column"):
             token.pointer("text")
 
 
 def test_pointers_and_arrays_are_available_only_inside_the_block(host):
-    made = host.allocate(8)
-    token = sa.use(writes=[made])
+    buffer = host.allocate(8)
+    token = sa.use(writes=[buffer])
     assert not token.is_open
     with pytest.raises(sa.ClosedError):
-        token.pointer(made)
+        token.pointer(buffer)
     with token:
-        lent = token.array(made)
+        lent = token.array(buffer)
         assert len(lent) == 8
     with pytest.raises(sa.ClosedError):
         lent.__array_interface__  # noqa: B018 - reading it is what fails
     with pytest.raises(sa.ClosedError):
-        token.pointer(made)
+        token.pointer(buffer)
     with pytest.raises(sa.ClosedError, match="once"), token:
         pass
 
@@ -176,10 +176,10 @@ def test_a_token_with_host_and_device_memory_uses_the_devices_stream(order):
 
 
 def test_a_token_ends_with_its_block_even_after_an_error(anywhere):
-    made = anywhere.allocate(8)
-    with pytest.raises(LookupError), sa.use(writes=[made]):
+    buffer = anywhere.allocate(8)
+    with pytest.raises(LookupError), sa.use(writes=[buffer]):
         raise LookupError
-    with sa.use(writes=[made]):
+    with sa.use(writes=[buffer]):
         pass
 
 
@@ -202,29 +202,29 @@ def restless():
 
 @pytest.mark.usefixtures("restless")
 def test_writes_of_several_threads_are_serialized(host):
-    made = host.allocate(8)
-    with sa.use(writes=[made]) as token:
-        fill(token.array(made, "i8"), [0])
+    buffer = host.allocate(8)
+    with sa.use(writes=[buffer]) as token:
+        fill(token.array(buffer, "i8"), [0])
     ready = threading.Barrier(4)
 
     def count(_):
         ready.wait()
         for _ in range(300):
-            with sa.use(writes=[made]) as token:
-                view = np.asarray(token.array(made, "i8"))
+            with sa.use(writes=[buffer]) as token:
+                view = np.asarray(token.array(buffer, "i8"))
                 before = int(view[0])
                 sum(range(1000))  # long enough for a thread switch
                 view[0] = before + 1
 
     run_in_threads(4, count)
-    with sa.use(reads=[made]) as token:
-        assert np.asarray(token.array(made, "i8")).tolist() == [1200]
+    with sa.use(reads=[buffer]) as token:
+        assert np.asarray(token.array(buffer, "i8")).tolist() == [1200]
 
 
 def test_memory_is_freed_after_its_last_user(anywhere):
-    made = anywhere.allocate(1000)
-    with sa.use(writes=[made]) as token:
-        del made
+    buffer = anywhere.allocate(1000)
+    with sa.use(writes=[buffer]) as token:
+        del buffer
         assert anywhere.memory.statistics()["current"] == 1000
     anywhere.synchronize()
     assert anywhere.memory.statistics()["current"] == 0
@@ -251,10 +251,10 @@ def test_stream_objects_of_frameworks_are_accepted(stream, number):
 
 
 def test_objects_that_are_not_streams_are_refused(host):
-    made = host.allocate(8)
+    buffer = host.allocate(8)
     with pytest.raises(sa.TypeMismatch, match="is not a stream"):
-        sa.use("fast", reads=[made])
-    with pytest.raises(sa.InvalidError, match="the host"), sa.use(1, reads=[made]):
+        sa.use("fast", reads=[buffer])
+    with pytest.raises(sa.InvalidError, match="the host"), sa.use(1, reads=[buffer]):
         pass
     with pytest.raises(sa.InvalidError, match="the host"):
         host.allocate(8, stream=1)

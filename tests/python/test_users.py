@@ -150,16 +150,16 @@ def test_the_first_value_of_a_column_decodes_few(host, monkeypatch):
 )
 def test_a_table_is_made_from_a_frame(host, library, frame):
     frame_of = getattr(pytest.importorskip(library), frame)
-    made = sa.table(frame_of({"a": [1, 2], "b": [0.5, 1.5]}), host)
-    assert made.to_pydict() == {"a": [1, 2], "b": [0.5, 1.5]}
+    table = sa.table(frame_of({"a": [1, 2], "b": [0.5, 1.5]}), host)
+    assert table.to_pydict() == {"a": [1, 2], "b": [0.5, 1.5]}
 
 
 def test_named_columns_keep_their_names(host):
     pl = pytest.importorskip("polars")
-    made = sa.table(
+    table = sa.table(
         [pl.Series("p", [1, 2]), pd.Series([3, 4], name="q"), sa.column("r", [5, 6], ctx=host)], host
     )
-    assert made.to_pydict() == {"p": [1, 2], "q": [3, 4], "r": [5, 6]}
+    assert table.to_pydict() == {"p": [1, 2], "q": [3, 4], "r": [5, 6]}
     assert sa.from_arrow(pl.Series("p", [1]), host).name == "p"
     assert sa.table({"a": pl.Series("p", [1])}, host).column_names == ["a"]
 

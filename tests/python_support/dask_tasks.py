@@ -175,10 +175,10 @@ def sent_memory(table: sa.Table) -> tuple[str, bool, str]:
 
 
 def wrong_rows(number: int, table: sa.Table) -> int:
-    found = table.to("host")
+    moved = table.to("host")
     expected = (np.arange(table.num_rows) + number)[::-1]
-    wrong = np.from_dlpack(found["n"]) != expected
-    return int((wrong | (np.from_dlpack(found["x"]) != expected * 0.5)).sum())
+    wrong = np.from_dlpack(moved["n"]) != expected
+    return int((wrong | (np.from_dlpack(moved["x"]) != expected * 0.5)).sum())
 
 
 def reset_counters() -> None:

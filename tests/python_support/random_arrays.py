@@ -103,8 +103,8 @@ def filled(random: Random, type_: Any, rows: int) -> Any:
 def array_of(random: Random, type_: Any, rows: int) -> Any:
     make = pa.Array.from_buffers
     if type_ in LEAVES:
-        made = pa.array(random.choices(LEAVES[type_], k=rows), type_)
-        return make(type_, rows, [bitmap(random, rows), *made.buffers()[1:]])
+        array = pa.array(random.choices(LEAVES[type_], k=rows), type_)
+        return make(type_, rows, [bitmap(random, rows), *array.buffers()[1:]])
     if pa.types.is_null(type_):
         return pa.nulls(rows)
     if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
