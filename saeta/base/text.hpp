@@ -18,7 +18,7 @@ namespace saeta {
 
 namespace detail {
 
-/// Integers that streams print as characters.
+/// Integer types that streams would print as characters.
 template <class Part>
 constexpr bool one_byte = std::is_same_v<Part, signed char> || std::is_same_v<Part, unsigned char>;
 

@@ -121,7 +121,8 @@ struct layout_description {
   layout_kind kind = layout_kind::none;
   buffer_roles buffers{};
   row_mapping mapping = row_mapping::none;
-  /// The check that the values need before anything follows them. Dictionaries and symbols need another one.
+  /// The check that the values need before they are used as offsets or indices. Dictionaries and symbols need
+  /// another one.
   std::optional<check_kind> check{};
   bool variadic_buffers = false; ///< any number of buffers of bytes follow
   bool named_children = false;   ///< names of other children are conventions, which differ between producers

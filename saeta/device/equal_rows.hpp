@@ -147,8 +147,8 @@ SAETA_ANY_DEVICE inline bool same_content(const equal_task& task, std::int64_t l
   }
 }
 
-/// Sets `extent.scattered` if, on either side, the values of the list after task row `at` do not follow those
-/// of the list at it, or if a null list has values. The first and the last row store the range of all values.
+/// Sets `extent.scattered` if, on either side, the values of the lists at task rows `at` and `at + 1` are not
+/// contiguous, or if a null list has values. The first and the last row store the range of all values.
 SAETA_ANY_DEVICE inline void note_extent(const equal_task& task, std::int64_t at, bool null,
                                          equal_extent& extent) noexcept {
   const list_range left = range_of(task, task.left, task.left.first + at);

@@ -95,15 +95,15 @@ struct kernel_table {
   void (*expand)(stream_handle stream, std::span<const list_expansion> expansions,
                  const list_expansion* uploaded);
 
-  /// Counts what the rows of each step add; all are of counted kinds. Stores the sum of all tiles before each
-  /// tile of a step in `sums`, and what it found for each step in `found`; both are device memory. No-op
-  /// without steps.
+  /// Counts the values that the rows of each step add to its result; all steps are of counted kinds. Stores the
+  /// sum of all tiles before each tile of a step in `sums`, and the total of each step in `found`; both are
+  /// device memory. No-op without steps.
   void (*count_taken)(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
 
-  /// Does the steps in any order. No-op without steps.
+  /// Performs the steps in any order. No-op without steps.
   void (*take)(stream_handle stream, const take_work& work);
 
-  /// Converts numbers to another kind and stores the first row whose number has no equal one there.
+  /// Converts numbers to another kind and stores the first row whose number that kind can't represent.
   void (*cast_numbers)(stream_handle stream, const cast_work& work);
 
   /// Stores the places of numbers in a permutation. No-op without numbers.

@@ -51,7 +51,7 @@ public:
   data_set& operator=(const data_set&) = delete;
   ~data_set();
 
-  /// Returns the readers, for another data set.
+  /// Moves the readers out, so that another data set can be made of them.
   [[nodiscard]] std::vector<std::unique_ptr<reader>> take_readers() &&;
   /// The container of the first source.
   [[nodiscard]] container format() const noexcept;

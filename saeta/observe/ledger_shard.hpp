@@ -31,8 +31,7 @@ struct tag_key {
   friend bool operator==(const tag_key&, const tag_key&) = default;
 
   [[nodiscard]] std::size_t hash() const noexcept {
-    constexpr std::size_t spread =
-        0x9E3779B97F4A7C15; // Serials are small, and addresses of names are evenly spaced.
+    constexpr std::size_t spread = 0x9E3779B97F4A7C15; // mixes small serials and evenly spaced addresses
     const auto name = reinterpret_cast<std::uintptr_t>(&label.name());
     return ((of * spread ^ name) + static_cast<std::size_t>(kind)) * spread >> 32;
   }

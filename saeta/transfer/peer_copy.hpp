@@ -25,11 +25,11 @@ namespace saeta {
 
 /// Bytes that choose how ranges are sent.
 struct peer_copy_sizes {
-  /// A storage whose ranges have so many bytes on average is copied as it is. A copy of 16 MiB takes 40 us on
-  /// NVLink, ten times what the driver needs from one copy to the next.
+  /// The ranges of a storage are copied directly if they have at least this many bytes on average. A copy of
+  /// 16 MiB takes 40 us on NVLink, ten times the driver's overhead between two copies.
   std::size_t direct = std::size_t{16} << 20;
   std::size_t window = std::size_t{32} << 20; ///< of the joined ranges; a multiple of 64
-  std::size_t few = 8;                        ///< so many ranges are not joined, whatever their size
+  std::size_t few = 8;                        ///< up to this many ranges are never joined
 };
 
 [[nodiscard]] std::vector<batch> copy_from_peer(const table& source, const std::shared_ptr<context>& target,

@@ -69,7 +69,7 @@ public:
   /// Takes the dictionaries of the next table.
   /// @param may_widen  false once the type is written
   void begin(const table& source, bool may_widen);
-  /// Drops what only the rows of that table need.
+  /// Drops state that only the rows of the current table needed.
   void end() noexcept { distinct_.clear(); }
 
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
