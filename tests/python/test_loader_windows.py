@@ -1,4 +1,4 @@
-"""The loader's windows (saeta._loader.windows) without a loader: reading, retries, and cutting into
+"""The loader's windows (saeta._loader.batches) without a loader: reading, retries, and cutting into
 batches."""
 
 from __future__ import annotations

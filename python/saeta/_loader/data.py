@@ -39,7 +39,7 @@ from saeta._loader.readings import (
     reader_of,
     spans_to_read,
 )
-from saeta._loader.records import Batch, Load, Rank, Selection, Span, Taken
+from saeta._loader.records import Batch, Load, Rank, Run, Selection, Span, Taken
 from saeta._optional import load
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
 from saeta.exchange import from_arrow
@@ -303,8 +303,8 @@ class _OfFiles(Data):
     def _places(self) -> list[_Place]:
         return [_Place(file, each) for file, count in enumerate(self.counts) for each in range(count)]
 
-    def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
-        """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
+    def runs(self, spans: Iterable[Span]) -> Iterator[Run]:
+        """Yields the runs that spans are made of, in their order."""
         together: list[Span] = []
         for span in spans:
             place = self._places[span.batch]
@@ -318,9 +318,9 @@ class _OfFiles(Data):
         if together:
             yield self._run(together)
 
-    def _run(self, spans: list[Span]) -> tuple[int, int, int, list[Span]]:
+    def _run(self, spans: list[Span]) -> Run:
         first, last = self._places[spans[0].batch], self._places[spans[-1].batch]
-        return first.file, first.number, last.number + 1, spans
+        return Run(first.file, first.number, last.number + 1, spans)
 
     def firsts(self) -> list[Span]:
         found: dict[int, Span] = {}

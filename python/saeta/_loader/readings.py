@@ -11,7 +11,7 @@ from saeta import _core
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Table
 from saeta._files.scan import ReadAhead, ReadOnRequest
-from saeta._loader.records import Batch, Load, Span
+from saeta._loader.records import Batch, Load, Run, Span
 from saeta.errors import ClosedError
 
 
@@ -40,8 +40,8 @@ class Files(Protocol):
 
     batches: list[Batch]
 
-    def runs(self, spans: Iterable[Span]) -> Iterator[tuple[int, int, int, list[Span]]]:
-        """Yields spans that one read gives: their file, its batches [first, last), and the spans."""
+    def runs(self, spans: Iterable[Span]) -> Iterator[Run]:
+        """Yields the runs that spans are made of, in their order."""
 
     def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         """Reads the batches [first, last) of a file."""

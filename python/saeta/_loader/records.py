@@ -57,6 +57,15 @@ class Span(NamedTuple):
     rows: int
 
 
+class Run(NamedTuple):
+    """Spans of consecutive batches of a file, [first, last), which are read at once."""
+
+    file: int
+    first: int
+    last: int
+    spans: list[Span]
+
+
 class Taken(NamedTuple):
     """Rows of a window in a permuted order, as `Table._take_permuted` takes them."""
 

@@ -159,6 +159,8 @@ window_ahead::outcome window_ahead::read_next(std::unique_lock<std::mutex>& lock
       const auto dictionaries = dictionaries_of(*window);
       table rows = read_window(ctx_, *from_, std::move(*window), *dictionaries);
       if (ctx_->on_host()) {
+        const std::lock_guard permuting(permuting_);
+        require_open();
         rows = in_order(rows, made.begins_at.window);
       }
       made.read = read_rows{std::move(rows), std::move(batch_rows)};

@@ -84,6 +84,7 @@ private:
   std::uint64_t cut_ = 0;   ///< windows that were begun
   std::uint64_t taken_ = 0; ///< windows that were given out
   std::map<std::uint64_t, outcome> ready_;
+  std::mutex permuting_; ///< one window at a time, which is there the sooner
   std::mutex reading_dictionaries_;
   std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window
   std::vector<std::thread> threads_;
