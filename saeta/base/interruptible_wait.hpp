@@ -53,6 +53,12 @@ bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock:
   return true;
 }
 
+/// Waits until `done()`, without a deadline.
+template <class Changed, class Lock, class Done>
+void wait_interruptibly(Changed& changed, Lock& lock, Done done) {
+  wait_interruptibly(changed, lock, std::chrono::steady_clock::time_point::max(), done);
+}
+
 /// Checks for an interrupt from time to time in work that is not a wait. The hook may wait for a lock of its
 /// own (Python's GIL), so long work calls it no more often than needed.
 class interrupt_pace {

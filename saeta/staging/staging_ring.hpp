@@ -125,7 +125,7 @@ private:
   [[nodiscard]] slicing slices_of_pages(std::size_t largest) const noexcept;
 
   context& ctx_;                          ///< owns this ring
-  interruptible_shared_mutex turn_;       ///< held by each movement, and shared by those that decode
+  interruptible_mutex turn_;              ///< held by each movement, and shared by those that decode
   std::size_t lane_bytes_;                ///< bytes of a worker's own chunk
   std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
   std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes

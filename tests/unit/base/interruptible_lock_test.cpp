@@ -13,7 +13,7 @@ namespace saeta {
 namespace {
 
 using support::interrupts;
-using guard = interruptible_shared_mutex::guard;
+using guard = interruptible_mutex::guard;
 
 struct ended_wait {};
 
@@ -27,7 +27,7 @@ void end_wait_if_told() {
 /// Holds the mutex on another thread.
 class holder {
 public:
-  holder(interruptible_shared_mutex& mutex, bool shared)
+  holder(interruptible_mutex& mutex, bool shared)
       : thread_([this, &mutex, shared] {
           const guard held = shared ? mutex.lock_shared("sharing") : mutex.lock("holding");
           has_it_ = true;
@@ -56,7 +56,7 @@ private:
 
 /// Returns whether this thread would have to wait for the mutex. Needs `end_wait_if_told` as the interrupt
 /// hook.
-bool waits(interruptible_shared_mutex& mutex, bool shared) {
+bool waits(interruptible_mutex& mutex, bool shared) {
   ends_waits = true;
   bool waited = false;
   try {
@@ -68,9 +68,9 @@ bool waits(interruptible_shared_mutex& mutex, bool shared) {
   return waited;
 }
 
-TEST(interruptible_shared_mutex, is_exclusive_or_shared) {
+TEST(interruptible_mutex, is_exclusive_or_shared) {
   const interrupts hook(end_wait_if_told);
-  interruptible_shared_mutex mutex;
+  interruptible_mutex mutex;
   {
     holder alone(mutex, false);
     alone.await();
@@ -90,9 +90,9 @@ TEST(interruptible_shared_mutex, is_exclusive_or_shared) {
   EXPECT_FALSE(waits(mutex, false));
 }
 
-TEST(interruptible_shared_mutex, lets_a_waiting_exclusive_owner_go_first) {
+TEST(interruptible_mutex, lets_a_waiting_exclusive_owner_go_first) {
   const interrupts hook(end_wait_if_told);
-  interruptible_shared_mutex mutex;
+  interruptible_mutex mutex;
   holder shared(mutex, true);
   shared.await();
   holder alone(mutex, false);
@@ -107,8 +107,8 @@ TEST(interruptible_shared_mutex, lets_a_waiting_exclusive_owner_go_first) {
   EXPECT_FALSE(waits(mutex, true));
 }
 
-TEST(interruptible_shared_mutex, refuses_to_be_locked_twice_by_a_thread) {
-  interruptible_shared_mutex mutex;
+TEST(interruptible_mutex, refuses_to_be_locked_twice_by_a_thread) {
+  interruptible_mutex mutex;
   const auto refused = [&] {
     return unit::code_raised_by([&] { static_cast<void>(mutex.lock("a transfer")); }) == errc::busy &&
            unit::code_raised_by([&] { static_cast<void>(mutex.lock_shared("a transfer")); }) == errc::busy;
