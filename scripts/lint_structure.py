@@ -9,6 +9,7 @@ The rules:
             only these adaptors, their tests, the Python binding of rmm and bench include one of RMM
   handle    native_handle() goes straight into a call of the device contract, or is called in interop, rmm,
             backend, device, tests or examples: nothing else keeps a handle or hands one out
+  thread    only executor starts threads
   private   a header that its layer's CMakeLists.txt does not list as PUBLIC is private: only the layer
             and tests include it
   length    a header has at most 250 lines, any file 600
@@ -30,15 +31,16 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 # What each layer may include besides itself.
-BELOW_MEMORY = frozenset({"base", "budget", "device", "order", "observe", "resource"})
+BELOW_MEMORY = frozenset({"base", "executor", "budget", "device", "order", "observe", "resource"})
 BELOW_INTEROP = BELOW_MEMORY | {"memory", "column", "staging", "transfer", "compute", "symbols"}
 LAYERS: dict[str, frozenset[str]] = {
     "base": frozenset(),
+    "executor": frozenset({"base"}),
     "budget": frozenset({"base"}),
     "device": frozenset({"base"}),
-    "order": frozenset({"base", "device"}),
+    "order": frozenset({"base", "executor", "device"}),
     "observe": frozenset({"base", "budget", "device"}),
-    "resource": frozenset({"base", "budget", "device", "order", "observe"}),
+    "resource": frozenset({"base", "executor", "budget", "device", "order", "observe"}),
     "memory": BELOW_MEMORY,
     "column": BELOW_MEMORY | {"memory"},
     "staging": BELOW_MEMORY | {"memory", "column"},
@@ -51,7 +53,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "spill": BELOW_INTEROP | {"interop", "ipc"},
     "backend/host": frozenset({"base", "device"}),
     "backend/cuda": frozenset({"base", "device"}),
-    "backend/sim": frozenset({"base", "device"}),
+    "backend/sim": frozenset({"base", "executor", "device"}),
     "rmm": BELOW_MEMORY | {"memory"},
     "rapidsmpf": BELOW_INTEROP | {"interop", "ipc", "spill", "rmm"},
     "runtime": BELOW_MEMORY | {"memory", "backend/host", "backend/cuda"},
@@ -85,6 +87,9 @@ CUDA_USERS = ("saeta/backend/cuda/", *ADAPTOR_FOLDERS, "examples/")
 RMM_USERS = (*ADAPTOR_FOLDERS, "bench/", "python/src/rmm/")
 # A call of a backend's method or of a kernel, up to its arguments.
 CONTRACT_CALL = re.compile(r"\b(backend_|device_?)->\w+\(|\bowner\(\)\.\w+\(|\bkernels\(\)\.\w+\(")
+
+
+THREAD = re.compile(r"\bstd::(jthread|async)\b|\bstd::thread\b(?!::)")
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,13 @@ def check_handles(path: str, code: str) -> Iterator[Finding]:
             yield Finding(path, line_of(code, found.start()), "handle", text)
 
 
+def check_threads(path: str, code: str) -> Iterator[Finding]:
+    if layer_of(path) not in (None, "executor"):
+        for found in THREAD.finditer(code):
+            text = "threads belong to a background_thread or a thread_pool of executor"
+            yield Finding(path, line_of(code, found.start()), "thread", text)
+
+
 def check_lengths(path: str, source: str) -> Iterator[Finding]:
     lines = source.count("\n")
     limit = HEADER_LINES if Path(path).suffix in HEADERS else FILE_LINES
@@ -193,6 +205,7 @@ def check_file(path: str, source: str, public: frozenset[str]) -> Iterator[Findi
         yield Finding(path, 1, "pragma", "no #pragma once")
     yield from check_includes(path, code, public)
     yield from check_handles(path, code)
+    yield from check_threads(path, code)
 
 
 def files_below(root: Path) -> Iterator[Path]:

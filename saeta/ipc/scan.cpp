@@ -1,20 +1,310 @@
 #include "saeta/ipc/scan.hpp"
 
+#include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/compute/combine.hpp"
-#include "saeta/ipc/read/window_ahead.hpp"
+#include "saeta/compute/take.hpp"
+#include "saeta/executor/background_thread.hpp"
+#include "saeta/ipc/common.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
+#include "saeta/ipc/read/window_cutter.hpp"
+#include "saeta/memory/context.hpp"
+#include "saeta/staging/staging_ring.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <unistd.h>
 
 namespace saeta::ipc {
+namespace detail {
+namespace {
+
+/// A window that the budget refuses is not made smaller than this.
+constexpr std::uint64_t least_window_bytes = 64u << 10;
+
+/// Windows that are read, wait and are used at the same time must fit into the budget. With the chunks that
+/// land while one is read, they take no more memory than as many windows of the requested size.
+std::uint64_t fitting_bytes(const std::shared_ptr<context>& ctx, std::uint64_t movement_bytes,
+                            std::uint64_t window_bytes, std::size_t windows) {
+  const std::uint64_t landing = staging_ring::of(ctx)->landing_bytes(window_bytes, movement_bytes);
+  const std::uint64_t wanted = window_bytes - std::min(landing / windows, window_bytes / 2);
+  const std::uint64_t most = ctx->memory_budget()->statistics().limit / windows;
+  return std::max(std::min(wanted, most), least_window_bytes);
+}
+
+} // namespace
+
+/// A window, and the rows of each of its batches.
+struct read_rows {
+  table rows;
+  std::vector<std::int64_t> batch_rows;
+};
+
+/// Reads the windows of a source ahead, in two threads, and gives them out in order.
+///
+/// One thread cuts and plans a window while the other's is on its way, so that the link does not wait for
+/// plans. A source of one window is read by its consumer. Of compressed windows the ring decodes both at once
+/// where one has no work for all of its threads (staging_ring.hpp). The scan calls `stop` before it drops it;
+/// the threads keep it until they have ended.
+class window_ahead : public std::enable_shared_from_this<window_ahead> {
+public:
+  window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from, scan_list list,
+               const scan_options& options)
+      : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
+        window_bytes_(
+            fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_ + reading_threads)),
+        orders_(std::move(list.orders)), cutter_(from_, std::move(list)) {}
+  window_ahead(const window_ahead&) = delete;
+  window_ahead& operator=(const window_ahead&) = delete;
+  ~window_ahead() = default;
+
+  /// Returns the next window, or nullopt at the end.
+  std::optional<read_rows> take() {
+    const cancellation_scope ends_with(stopped_); // it may read itself
+    std::unique_lock lock(mutex_);
+    require_open();
+    if (!started_ && is_one_window()) {
+      ready_.emplace(taken_, read_here(lock, window_bytes_));
+      ++cut_;
+    } else {
+      start();
+    }
+    wait(lock, [&] { return ready_.contains(taken_); });
+    if (ready_.at(taken_).refused) {
+      outcome again = read_refused(lock);
+      ready_.insert_or_assign(taken_, std::move(again));
+    }
+    outcome& made = ready_.at(taken_);
+    if (made.failure) {
+      ready_.erase(ready_.upper_bound(taken_), ready_.end());
+      const std::exception_ptr failure = std::exchange(made, {}).failure; // it is then the end
+      std::rethrow_exception(failure);
+    }
+    if (!made.read) {
+      return std::nullopt;
+    }
+    std::optional<read_rows> rows = made.read; // it stays ready until it is in order: that may have no room
+    if (!ctx_->on_host()) {
+      const std::size_t window = made.begins_at.window;
+      lock.unlock();
+      rows->rows = in_order(rows->rows, window);
+      lock.lock();
+      require_open();
+    }
+    ready_.erase(taken_);
+    ++taken_;
+    changed_.notify_all();
+    return rows;
+  }
+  /// Ends all calls and reads within 50 ms, waits for them, and drops the windows that were not taken.
+  void stop() noexcept {
+    std::unique_lock lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+    lock.unlock();
+    for (background_thread& each : threads_) {
+      each.join(); // or a hook that runs in it has closed the scan: it ends after the hook, and keeps this
+    }
+    lock.lock();
+    ready_.clear();
+    lock.unlock();
+    const std::lock_guard reading(reading_dictionaries_);
+    dictionaries_ = nullptr;
+  }
+  /// @throws error closed: after `stop`.
+  void require_open() const {
+    if (stopped_) {
+      throw error(errc::closed, "the scan is closed");
+    }
+  }
+
+private:
+  /// One plans while the window of the other is on its way. More threads were not faster.
+  static constexpr std::size_t reading_threads = 2;
+
+  /// What became of a window. Nothing in it: there was none, the source has ended.
+  struct outcome {
+    std::optional<read_rows> read;
+    std::exception_ptr failure;
+    bool refused = false;              ///< the budget had no room
+    bool interrupted = false;          ///< the failure is not one of the source
+    window_cutter::position begins_at; ///< of the window
+  };
+
+  void start() {
+    if (started_) {
+      return;
+    }
+    for (background_thread& each : threads_) {
+      started_ = each.start([kept = shared_from_this()] { kept->work(); }) || started_;
+    }
+    if (!started_) {
+      throw error(errc::out_of_memory, "the system has no thread that reads windows ahead");
+    }
+  }
+  void work() {
+    const cancellation_scope ends_with(stopped_);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock,
+                    [&] { return stopped_ || (!ended_ && !paused_ && !cutting_ && cut_ - taken_ < ahead_); });
+      if (stopped_) {
+        return;
+      }
+      const std::uint64_t number = cut_++;
+      outcome made = read_next(lock, window_bytes_);
+      paused_ = paused_ || made.refused;
+      ready_.emplace(number, std::move(made));
+      changed_.notify_all();
+    }
+  }
+  /// Threads would have nothing to read ahead, and cost a small source a tenth of its time.
+  [[nodiscard]] bool is_one_window() const noexcept {
+    return cutter_.is_one(window_bytes_) && (cut_ == 0 || cutter_.at_end());
+  }
+  /// Cuts and reads the next window. @param lock  held; released meanwhile.
+  outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+    outcome made;
+    made.begins_at = cutter_.at();
+    cutting_ = true;
+    ++busy_;
+    lock.unlock();
+    std::optional<piece_table> window;
+    try {
+      window = cutter_.next(bytes);
+      if (!window) {
+        rethrow(mixed_messages(), cutter_.label());
+      }
+    } catch (const error&) {
+      made.failure = std::current_exception();
+    } catch (...) {
+      made.interrupted = true;
+      made.failure = std::current_exception();
+    }
+    const bool more = !made.failure && !window->messages.empty();
+    lock.lock();
+    cutting_ = false;
+    ended_ = ended_ || !more;
+    if (more) {
+      changed_.notify_all();
+      lock.unlock();
+      try {
+        std::vector<std::int64_t> batch_rows = window->rows;
+        const auto dictionaries = dictionaries_of(*window);
+        table rows = read_window(ctx_, *from_, std::move(*window), *dictionaries);
+        if (ctx_->on_host()) {
+          const std::lock_guard permuting(permuting_);
+          require_open();
+          rows = in_order(rows, made.begins_at.window);
+        }
+        made.read = read_rows{std::move(rows), std::move(batch_rows)};
+      } catch (const error& failure) {
+        made.refused = is_lack_of_room(failure.code());
+        made.failure = std::current_exception();
+      } catch (...) {
+        made.interrupted = true;
+        made.failure = std::current_exception();
+      }
+      lock.lock();
+      ended_ = ended_ || (made.failure && !made.refused);
+    }
+    --busy_;
+    changed_.notify_all();
+    return made;
+  }
+  /// Reads the next window in the caller, who can request it again after an interrupt.
+  outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+    outcome made = read_next(lock, bytes);
+    require_open(); // a thread or a hook may have closed the scan meanwhile
+    if (made.interrupted) {
+      cutter_.go_to(made.begins_at);
+      ended_ = false;
+      std::rethrow_exception(made.failure);
+    }
+    return made;
+  }
+  /// Reads the window that the budget refused in the caller, when those that follow it are gone. The window
+  /// before it may be gone by now, too.
+  outcome read_refused(std::unique_lock<std::mutex>& lock) {
+    wait(lock, [&] { return busy_ == 0; });
+    const window_cutter::position begin = ready_.at(taken_).begins_at;
+    ready_.erase(ready_.upper_bound(taken_), ready_.end());
+    cut_ = taken_ + 1;
+    for (std::uint64_t bytes = window_bytes_;; bytes /= 2) {
+      cutter_.go_to(begin);
+      ended_ = false;
+      outcome made = read_here(lock, bytes);
+      if (!made.refused) {
+        window_bytes_ = bytes;
+        paused_ = false;
+        return made;
+      }
+      if (cutter_.has_windows() || bytes / 2 < least_window_bytes) {
+        std::rethrow_exception(made.failure); // the window stays refused, and can be requested again
+      }
+    }
+  }
+  /// Returns the rows of a window in the order that the caller gave, if any.
+  [[nodiscard]] table in_order(const table& rows, std::size_t window) const {
+    return orders_.empty() ? rows : take_permuted(rows, orders_[window].key, orders_[window].numbers);
+  }
+  [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window) {
+    const std::lock_guard lock(reading_dictionaries_);
+    auto needed = std::make_shared<planned_dictionaries>(*from_, window.messages);
+    if (dictionaries_ != nullptr && dictionaries_->same_messages(*needed)) {
+      return dictionaries_;
+    }
+    if (!read_values(ctx_, *from_, *needed)) {
+      throw error(errc::unsupported, concat(from_->name_at(window.messages.front().begin),
+                                            ": a dictionary is larger than its offsets can count"));
+    }
+    dictionaries_ = std::move(needed);
+    return dictionaries_;
+  }
+  void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done) {
+    wait_interruptibly(changed_, lock, [&] { return stopped_ || done(); });
+    require_open();
+  }
+
+  std::shared_ptr<context> ctx_;
+  std::shared_ptr<const planned_source> from_;
+  std::size_t ahead_;
+  std::uint64_t window_bytes_;
+  std::vector<window_order> orders_;
+  std::atomic<bool> stopped_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  window_cutter cutter_; ///< used by the thread that has set `cutting_`
+  bool started_ = false; ///< at least one of the threads
+  bool cutting_ = false;
+  bool paused_ = false;     ///< a window was refused: none is cut until it is taken
+  bool ended_ = false;      ///< no further window is cut
+  std::size_t busy_ = 0;    ///< threads that cut or read
+  std::uint64_t cut_ = 0;   ///< windows that were begun
+  std::uint64_t taken_ = 0; ///< windows that were given out
+  std::map<std::uint64_t, outcome> ready_;
+  std::mutex permuting_; ///< one window at a time, which is there the sooner
+  std::mutex reading_dictionaries_;
+  std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window
+  std::array<background_thread, reading_threads> threads_{background_thread("saeta-scan"),
+                                                          background_thread("saeta-scan")};
+};
+
+} // namespace detail
+
 namespace {
 
 table joined(const table& first, const table& second) {
@@ -32,10 +322,58 @@ struct scan::impl {
         windows(std::make_shared<detail::window_ahead>(std::move(ctx), std::move(from), std::move(list),
                                                        options)) {}
 
-  void require_own_process() const;
-  std::optional<table> next();
-  std::optional<table> next_batch();
-  std::optional<table> next_rows();
+  void require_own_process() const {
+    if (made_in != fork_generation()) {
+      throw error(errc::closed, concat("the scan belongs to process ", process,
+                                       ", the parent of this forked process: open its source again"));
+    }
+  }
+  std::optional<table> next() {
+    if (whole_windows) {
+      auto window = windows->take();
+      return window ? std::optional(std::move(window->rows)) : std::nullopt;
+    }
+    return batch_rows == 0 ? next_batch() : next_rows();
+  }
+  /// Returns the next batch as the source has it.
+  std::optional<table> next_batch() {
+    while (left_rows.empty()) {
+      auto window = windows->take();
+      if (!window) {
+        return std::nullopt;
+      }
+      left = std::move(window->rows);
+      left_rows.assign(window->batch_rows.rbegin(), window->batch_rows.rend());
+    }
+    const std::int64_t rows = left_rows.back();
+    left_rows.pop_back();
+    if (left_rows.empty()) { // the window lives no longer than the last view of it
+      return std::exchange(left, std::nullopt);
+    }
+    std::optional<table> made = left->slice(0, rows);
+    left = left->slice(rows, left->rows() - rows);
+    return made;
+  }
+  /// Returns the next `batch_rows` rows. Rows of two windows are joined by a copy.
+  std::optional<table> next_rows() {
+    while (!left || left->rows() < batch_rows) {
+      auto window = windows->take();
+      if (!window) {
+        break;
+      }
+      left = !left || left->rows() == 0 ? std::move(window->rows) : joined(*left, window->rows);
+    }
+    if (!left || left->rows() == 0) {
+      return std::nullopt;
+    }
+    const std::int64_t rows = std::min(batch_rows, left->rows());
+    table made = left->slice(0, rows);
+    if (made.batches().size() > 1) {
+      made = combine_chunks(made); // if it fails, nothing is lost
+    }
+    left = rows == left->rows() ? std::nullopt : std::optional(left->slice(rows, left->rows() - rows));
+    return made;
+  }
 
   const std::uint64_t made_in = fork_generation();
   const pid_t process = ::getpid();
@@ -47,62 +385,6 @@ struct scan::impl {
   std::vector<std::int64_t> left_rows; ///< of each batch of the window, last first
   std::atomic<bool> ended{false};
 };
-
-void scan::impl::require_own_process() const {
-  if (made_in != fork_generation()) {
-    throw error(errc::closed, concat("the scan belongs to process ", process,
-                                     ", the parent of this forked process: open its source again"));
-  }
-}
-
-std::optional<table> scan::impl::next() {
-  if (whole_windows) {
-    auto window = windows->take();
-    return window ? std::optional(std::move(window->rows)) : std::nullopt;
-  }
-  return batch_rows == 0 ? next_batch() : next_rows();
-}
-
-/// Returns the next batch as the source has it.
-std::optional<table> scan::impl::next_batch() {
-  while (left_rows.empty()) {
-    auto window = windows->take();
-    if (!window) {
-      return std::nullopt;
-    }
-    left = std::move(window->rows);
-    left_rows.assign(window->batch_rows.rbegin(), window->batch_rows.rend());
-  }
-  const std::int64_t rows = left_rows.back();
-  left_rows.pop_back();
-  if (left_rows.empty()) { // the window lives no longer than the last view of it
-    return std::exchange(left, std::nullopt);
-  }
-  std::optional<table> made = left->slice(0, rows);
-  left = left->slice(rows, left->rows() - rows);
-  return made;
-}
-
-/// Returns the next `batch_rows` rows. Rows of two windows are joined by a copy.
-std::optional<table> scan::impl::next_rows() {
-  while (!left || left->rows() < batch_rows) {
-    auto window = windows->take();
-    if (!window) {
-      break;
-    }
-    left = !left || left->rows() == 0 ? std::move(window->rows) : joined(*left, window->rows);
-  }
-  if (!left || left->rows() == 0) {
-    return std::nullopt;
-  }
-  const std::int64_t rows = std::min(batch_rows, left->rows());
-  table made = left->slice(0, rows);
-  if (made.batches().size() > 1) {
-    made = combine_chunks(made); // if it fails, nothing is lost
-  }
-  left = rows == left->rows() ? std::nullopt : std::optional(left->slice(rows, left->rows() - rows));
-  return made;
-}
 
 scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
            const scan_options& options)

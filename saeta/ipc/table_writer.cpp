@@ -1,22 +1,178 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
 #include "saeta/compute/cast.hpp"
+#include "saeta/executor/background_thread.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
-#include "saeta/ipc/write/pending_tables.hpp"
 #include "saeta/ipc/write/sinks.hpp"
 #include "saeta/ipc/write/table_encoder.hpp"
-#include "saeta/ipc/write/write_team.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "saeta/memory/context.hpp"
 
-#include <system_error>
-#include <thread>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace saeta::ipc {
 namespace {
+
+/// The tables that a writer was given and that are not written yet.
+///
+/// `put` adds a table and waits for room; `take` returns those that are written next. The taker says when
+/// they are written, and when it has nothing left to do. Tables are kept until then; `end` drops them. The
+/// thread that writes calls `take`, `written`, `rest` and `end`. Any other thread calls the rest, one at a
+/// time, but `cancel` at any time. `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
+class pending_tables {
+public:
+  /// @param most         bytes of all tables; one table may have more
+  /// @param taken_bytes  bytes of the tables that `take` joins; 0: it joins none
+  pending_tables(std::uint64_t most, std::uint64_t taken_bytes) : most_(most), taken_bytes_(taken_bytes) {}
+
+  /// Waits for room, then adds a table. Returns false if the taker has ended.
+  [[nodiscard]] bool put(const table& added) {
+    const std::uint64_t bytes = added.byte_size();
+    lock_type lock(mutex_);
+    wait_interruptibly(changed_, lock, [&] {
+      const std::uint64_t held = waiting_bytes_ + in_work_;
+      return ended_ || held == 0 || (bytes <= most_ && held <= most_ - bytes);
+    });
+    if (ended_) {
+      return false;
+    }
+    waiting_.push_back({added, bytes});
+    waiting_bytes_ += bytes;
+    idle_ = false;
+    more_ = true;
+    changed_.notify_all();
+    return true;
+  }
+  /// Waits until everything is written. Returns false if the taker has ended.
+  [[nodiscard]] bool wait_until_idle() {
+    lock_type lock(mutex_);
+    wait_interruptibly(changed_, lock, [&] { return ended_ || idle_; });
+    return !ended_;
+  }
+  /// Says that no table follows.
+  void finish() {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    more_ = true;
+    changed_.notify_all();
+  }
+  void wait_until_ended() {
+    lock_type lock(mutex_);
+    wait_interruptibly(changed_, lock, [&] { return ended_; });
+  }
+  /// Makes every wait of the taker, and every scope of `cancelled()`, throw error closed.
+  void cancel() noexcept {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    more_ = true;
+    changed_.notify_all();
+  }
+  /// Returns why the taker has ended, once; null if it ended well.
+  [[nodiscard]] std::exception_ptr take_failure() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failure_, nullptr);
+  }
+
+  [[nodiscard]] const std::atomic<bool>& cancelled() const noexcept { return cancelled_; }
+  /// Whether a table waits, or the end. Any thread.
+  [[nodiscard]] bool has_more() const noexcept { return more_; }
+  /// Waits for tables. Returns several as one if they have the same schema without dictionaries and the same
+  /// context; nullopt at the end.
+  [[nodiscard]] std::optional<table> take() {
+    lock_type lock(mutex_);
+    changed_.wait(lock, [&] { return more_.load(); });
+    if (cancelled_) {
+      lock.unlock();
+      check_interrupt();
+    }
+    if (waiting_.empty()) {
+      return std::nullopt;
+    }
+    table first = std::move(waiting_.front().rows);
+    in_work_ = waiting_.front().bytes;
+    waiting_.pop_front();
+    std::vector<batch> batches;
+    const bool joins = taken_bytes_ != 0 && !waiting_.empty() && !detail::has_dictionaries(first.fields());
+    while (joins && joins_next(first, in_work_)) {
+      if (batches.empty()) {
+        batches.assign(first.batches().begin(), first.batches().end());
+      }
+      const auto more = waiting_.front().rows.batches();
+      batches.insert(batches.end(), more.begin(), more.end());
+      in_work_ += waiting_.front().bytes;
+      waiting_.pop_front();
+    }
+    waiting_bytes_ -= in_work_;
+    more_ = !waiting_.empty() || finishing_ || cancelled_;
+    lock.unlock();
+    return batches.empty() ? first : table::make(first.ctx(), first.fields(), std::move(batches));
+  }
+  /// Notes that the tables that `take` returned were written and dropped.
+  void written() {
+    const std::lock_guard lock(mutex_);
+    in_work_ = 0;
+    changed_.notify_all();
+  }
+  /// Notes that the target has all bytes of the tables taken so far.
+  void rest() {
+    const std::lock_guard lock(mutex_);
+    idle_ = waiting_.empty();
+    changed_.notify_all();
+  }
+  /// The last call.
+  void end(std::exception_ptr failure) noexcept {
+    std::deque<entry> dropped; // after the lock is released
+    const std::lock_guard lock(mutex_);
+    dropped.swap(waiting_);
+    waiting_bytes_ = in_work_ = 0;
+    failure_ = std::move(failure);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+private:
+  struct entry {
+    table rows;
+    std::uint64_t bytes;
+  };
+  using lock_type = std::unique_lock<std::mutex>;
+
+  [[nodiscard]] bool joins_next(const table& first, std::uint64_t taken) const {
+    if (waiting_.empty()) {
+      return false;
+    }
+    const auto& [next, bytes] = waiting_.front();
+    return taken < taken_bytes_ && bytes <= taken_bytes_ - taken && next.ctx() == first.ctx() &&
+           next.fields() == first.fields();
+  }
+
+  std::uint64_t most_;
+  std::uint64_t taken_bytes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<entry> waiting_;
+  std::uint64_t waiting_bytes_ = 0;
+  std::uint64_t in_work_ = 0; ///< bytes of the tables that `take` returned
+  bool idle_ = true;
+  bool finishing_ = false;
+  bool ended_ = false;
+  std::exception_ptr failure_;
+  std::atomic<bool> more_{false};
+  std::atomic<bool> cancelled_{false};
+};
 
 /// What the thread that writes shares with the callers.
 struct job {
@@ -32,13 +188,13 @@ struct job {
     std::exception_ptr failure;
     try {
       const cancellation_scope ends_with(tables.cancelled());
-      detail::write_team team;
+      thread_pool pool;
       if (file) {
-        detail::piece_sink target(team, file->descriptor(), name);
-        encode(target, team);
+        detail::piece_sink target(pool, file->descriptor(), name);
+        encode(target, pool);
       } else {
         detail::ordered_sink target(sink);
-        encode(target, team);
+        encode(target, pool);
       }
     } catch (...) {
       failure = std::current_exception();
@@ -53,15 +209,15 @@ struct job {
   byte_sink sink;
   std::optional<detail::atomic_file> file; ///< or the sink
   std::optional<schema> fields;            ///< set before the first table waits
-  detail::pending_tables tables;
+  pending_tables tables;
   std::uint64_t written = 0; ///< set at the end
 
 private:
   template <class Sink>
-  void encode(Sink& target, detail::write_team& team) {
+  void encode(Sink& target, thread_pool& pool) {
     {
-      detail::table_encoder encoder(target, name, options, team, hook, -1);
-      for (auto next = take(target, team); next; next = take(target, team)) {
+      detail::table_encoder encoder(target, name, options, pool, hook, -1);
+      for (auto next = take(target, pool); next; next = take(target, pool)) {
         encoder.write(*next, *fields);
         next.reset();
         tables.written();
@@ -73,10 +229,10 @@ private:
 
   /// While no table waits, the thread helps to write what there is.
   template <class Sink>
-  std::optional<table> take(Sink& target, detail::write_team& team) {
+  std::optional<table> take(Sink& target, thread_pool& pool) {
     if (!tables.has_more()) {
       target.flush();
-      team.wait_until([&] { return tables.has_more(); });
+      pool.wait_until([&] { return tables.has_more(); });
       if (!tables.has_more()) {
         tables.rest();
       }
@@ -90,22 +246,13 @@ private:
 class writer::implementation {
 public:
   explicit implementation(std::shared_ptr<job> of) : job_(std::move(of)) {
-    try {
-      thread_ = std::thread([shared = job_] { shared->work(); });
-    } catch (const std::system_error& failure) {
-      throw error(errc::out_of_memory, concat(job_->name, ": no thread for the writer: ", failure.what()));
+    if (!thread_.start([shared = job_] { shared->work(); })) {
+      throw error(errc::out_of_memory, concat(job_->name, ": the system has no thread for the writer"));
     }
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
-  ~implementation() {
-    job_->tables.cancel();
-    if (on_own_thread()) { // the sink or the hook dropped the last reference
-      thread_.detach();
-    } else if (thread_.joinable()) {
-      thread_.join();
-    }
-  }
+  ~implementation() { job_->tables.cancel(); }
 
   void write(const table& source) {
     const cancellation_scope ends_with(job_->tables.cancelled());
@@ -178,9 +325,8 @@ public:
 private:
   enum class phase { open, closed, failed, abandoned };
 
-  [[nodiscard]] bool on_own_thread() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
   [[nodiscard]] interruptible_mutex::guard take_turn() {
-    if (on_own_thread()) {
+    if (thread_.is_current()) {
       throw error(errc::busy, concat(job_->name, ": the writer is used by its own sink or progress hook"));
     }
     return turn_.lock("a write");
@@ -221,9 +367,9 @@ private:
   }
 
   std::shared_ptr<job> job_;
-  std::thread thread_;
   interruptible_mutex turn_;
   phase phase_ = phase::open; ///< read and written in turn
+  background_thread thread_{"saeta-writer"};
 };
 
 writer::writer(const std::filesystem::path& file, std::optional<schema> fields, const write_options& options,

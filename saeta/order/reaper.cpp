@@ -2,12 +2,12 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/base/report.hpp"
+#include "saeta/executor/background_thread.hpp"
 
 #include <algorithm>
 #include <condition_variable>
 #include <list>
 #include <mutex>
-#include <thread>
 
 namespace saeta {
 namespace {
@@ -35,7 +35,7 @@ struct reaper::shared {
   std::uint64_t submitted = 0;
   std::uint64_t done = 0;
   bool stop = false;
-  std::thread thread;
+  background_thread thread{"saeta-reaper"};
 
   bool resolve(requirement& after) const;
   [[nodiscard]] bool has_passed(pending_release& release) const;
@@ -196,14 +196,7 @@ reaper::~reaper() {
     shared_->stop = true;
   }
   shared_->changed.notify_all();
-  if (!shared_->thread.joinable()) {
-    return;
-  }
-  if (shared_->thread.get_id() == std::this_thread::get_id()) {
-    shared_->thread.detach();
-  } else {
-    shared_->thread.join();
-  }
+  shared_->thread.join();
 }
 
 bool reaper::resolve(requirement& after) { return shared_->resolve(after); }
@@ -214,15 +207,19 @@ void reaper::submit(pending_release release) {
   }
   release_queue added;
   added.emplace_back(std::move(release));
+  bool watched = true;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->queue.splice(shared_->queue.end(), added);
     ++shared_->submitted;
     if (how_ == release_thread::background && !shared_->thread.joinable()) {
-      shared_->thread = std::thread([state = shared_] { state->loop(); });
+      watched = shared_->thread.start([state = shared_] { state->loop(); });
     }
   }
   shared_->changed.notify_all();
+  if (!watched) {
+    report("reaper", "no thread can be started, so a release waits until memory is requested");
+  }
 }
 
 std::size_t reaper::drain() { return shared_->run_passed(); }

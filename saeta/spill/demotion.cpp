@@ -25,6 +25,7 @@ void spill_store::begin_demotions() noexcept {
   }
   // The thread keeps the context: without it the last handle could end the store under the thread.
   if (!demoter_.start([this, kept = root_.shared_from_this()] { demote(); })) {
+    report("spill", "no thread can be started that moves spilled tables on");
     const std::lock_guard held(mutex_);
     demoting_ = false;
     settled_.notify_all();
@@ -134,8 +135,7 @@ std::uint64_t spill_store::demotions_done() const {
 
 bool spill_store::wait_for_demotion(std::uint64_t seen) {
   lock held(mutex_);
-  wait_interruptibly(settled_, held, std::chrono::steady_clock::time_point::max(),
-                     [&] { return demotions_ != seen || !demoting_; });
+  wait_interruptibly(settled_, held, [&] { return demotions_ != seen || !demoting_; });
   return demotions_ != seen;
 }
 

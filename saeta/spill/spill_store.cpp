@@ -355,12 +355,12 @@ bool spill_store::wait_for_others() {
   if (!any_spilling()) {
     return false;
   }
-  return wait_interruptibly(settled_, held, std::chrono::steady_clock::time_point::max(),
-                            [&] { return moves_ != seen; });
+  wait_interruptibly(settled_, held, [&] { return moves_ != seen; });
+  return true;
 }
 
 void spill_store::wait_until_settled(lock& held, const spill_entry& of) {
-  wait_interruptibly(settled_, held, std::chrono::steady_clock::time_point::max(),
+  wait_interruptibly(settled_, held,
                      [&] { return of.state == spill_state::resident || of.state == spill_state::spilled; });
 }
 

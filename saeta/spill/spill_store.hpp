@@ -10,8 +10,8 @@
 // Thread    Any. One lock for the states of all handles.
 #pragma once
 
+#include "saeta/executor/background_thread.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/spill/background_thread.hpp"
 #include "saeta/spill/spill_tiers.hpp"
 
 #include <array>
@@ -143,7 +143,7 @@ private:
   std::uint64_t demotions_ = 0;
   spill_statistics counted_;
   spill_tiers tiers_;
-  background_thread demoter_;
+  background_thread demoter_{"saeta-spill"};
   hook_registration hook_; ///< removed before the rest is destroyed
 };
 

@@ -181,6 +181,7 @@ void spill_tiers::grow(std::vector<std::size_t> sizes) {
     growing_ = false;
   });
   if (!started) {
+    report("spill", "no thread can be started that page-locks memory for spilled tables");
     growing_ = false;
   }
 }

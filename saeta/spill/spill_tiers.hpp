@@ -7,8 +7,8 @@
 // Thread    Any. Bodies for files go one after the other, because they share a window.
 #pragma once
 
+#include "saeta/executor/background_thread.hpp"
 #include "saeta/memory/context.hpp"
-#include "saeta/spill/background_thread.hpp"
 #include "saeta/spill/spilled_body.hpp"
 #include "saeta/staging/host_pool.hpp"
 
@@ -63,7 +63,7 @@ private:
   landing_block window_;         ///< host memory that the bytes of a device pass on their way to a file
   std::atomic<int> reported_{0}; ///< the errno of the last report
   std::atomic<bool> growing_{false};
-  background_thread grower_;
+  background_thread grower_{"saeta-pages"};
 };
 
 } // namespace saeta

@@ -7,7 +7,7 @@
 //           the cache of its core, and the device still gets large copies. A slow thread delays only its own
 //           chunk.
 // Thread    Any number of threads call `take_part`, with tasks in increasing order of their start
-//           (worker_team.hpp). A waiting thread therefore waits for running threads. It spins for a while
+//           (thread_pool.hpp). A waiting thread therefore waits for running threads. It spins for a while
 //           before it sleeps: waking threads one by one takes longer than a chunk.
 // Failure   An exception from a step ends everything: no thread waits any longer and no chunk is begun.
 #pragma once

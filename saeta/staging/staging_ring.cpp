@@ -5,6 +5,7 @@
 #include "saeta/base/pages.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/chunk_cutter.hpp"
 #include "saeta/staging/host_pool.hpp"
@@ -14,7 +15,6 @@
 #include "saeta/staging/shared_movement.hpp"
 #include "saeta/staging/staging_lane.hpp"
 #include "saeta/staging/streaming_copy.hpp"
-#include "saeta/staging/worker_team.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -175,19 +175,19 @@ std::shared_ptr<staging_ring> staging_ring::of(const std::shared_ptr<context>& c
 
 staging_ring::staging_ring(context& ctx, const staging_options& options)
     : ctx_(ctx), lane_bytes_(lane_bytes_for(options)), chunk_bytes_(2 * lane_bytes_),
-      team_(std::make_unique<worker_team>(thread_count(options))) {
+      pool_(std::make_unique<thread_pool>(thread_count(options))) {
   if (ctx_.on_host()) {
     return; // a host context stages nothing
   }
   words_ = std::make_unique<lane_words>(ctx_.clocks()->device().shared_from_this(),
-                                        team_->members() * lane_chunk_count + shared_chunk_count);
+                                        pool_->members() * lane_chunk_count + shared_chunk_count);
   std::size_t word = 0;
   const auto add = [&](lanes& to, std::size_t chunks, std::size_t bytes, lane_stream& by) {
     to.push_back(std::make_unique<staging_lane>(ctx_, bytes, chunks, words_->at(word), by));
     word += chunks;
   };
   const auto new_stream = [this] { return std::make_unique<lane_stream>(ctx_, lane_stream::kind::own); };
-  std::generate_n(std::back_inserter(streams_), team_->members(), new_stream);
+  std::generate_n(std::back_inserter(streams_), pool_->members(), new_stream);
   std::generate_n(std::back_inserter(shared_streams_), shared_streams + 1, new_stream);
   work_stream_.push_back(std::make_unique<lane_stream>(ctx_, lane_stream::kind::work));
   for (const auto& by : streams_) {
@@ -215,7 +215,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
   if (ctx_.on_host()) {
     const auto turn = turn_.lock("a transfer");
     const std::size_t tasks = (slab.size() + lane_bytes_ - 1) / lane_bytes_;
-    team_->run(tasks, [&](std::size_t, std::size_t task) {
+    pool_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * lane_bytes_;
       const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
       // Here the slab itself is the staging chunk.
@@ -255,7 +255,7 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   ctx_.copies().count_transfer(from_device != 0 ? copy_kind::device_to_host : copy_kind::host_to_host);
   if (ctx_.on_host()) {
     const auto turn = turn_.lock("a transfer");
-    team_->run(pieces.size(), [&](std::size_t, std::size_t task) {
+    pool_->run(pieces.size(), [&](std::size_t, std::size_t task) {
       const piece& p = pieces[task];
       ctx_.copies().copy(p.target, p.source, p.bytes, p.kind, token.stream());
     });
@@ -283,7 +283,7 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
     for (const auto& lane : lanes_) {
       lane->abandon(); // left over from a failed download
     }
-    team_->run(pieces.size(), [&](std::size_t member, std::size_t task) {
+    pool_->run(pieces.size(), [&](std::size_t member, std::size_t task) {
       stream_at(member);
       staging_lane& lane = *lanes_[member];
       const piece& p = pieces[task];
@@ -292,7 +292,7 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
       lane.mark(chunk);
       chunk.landing = {p.target, p.bytes};
     });
-    team_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
+    pool_->run(lanes_.size(), [&](std::size_t, std::size_t lane) { lanes_[lane]->land_all(); });
   });
 }
 
@@ -362,7 +362,7 @@ std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const 
 staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcept {
   const std::size_t most =
       std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
-  const std::size_t wanted = largest <= alone_bytes ? 1 : std::min(team_->members(), most);
+  const std::size_t wanted = largest <= alone_bytes ? 1 : std::min(pool_->members(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
 }
@@ -405,7 +405,7 @@ void staging_ring::run_on(const streams& used, const Work& work) {
 void staging_ring::run_chains(std::size_t tasks, const lane_work& work) {
   const auto turn = turn_.lock_shared("a transfer");
   run_on(streams_, [&](const auto& stream_at) {
-    team_->run(tasks, [&](std::size_t member, std::size_t task) {
+    pool_->run(tasks, [&](std::size_t member, std::size_t task) {
       stream_at(member);
       work(*lanes_[member], member, task);
     });
@@ -462,7 +462,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
             prepare(slot, next);
           });
     };
-    team_->run(chunks * slices, part, moved.to_device() ? arrival_condition(slots) : nullptr);
+    pool_->run(chunks * slices, part, moved.to_device() ? arrival_condition(slots) : nullptr);
     std::ranges::stable_sort(longest_sent_, {}, [&](std::size_t slot) { return sent_as[slot]; });
     begun = turns.begun();
   });
@@ -471,8 +471,8 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
 
 /// Returns a condition that tells whether the shared chunks have arrived on the device. It may be called
 /// while the ring does something else.
-std::shared_ptr<const worker_team::condition> staging_ring::arrival_condition(std::size_t slots) const {
-  return std::make_shared<const worker_team::condition>([this, slots] {
+std::shared_ptr<const thread_pool::condition> staging_ring::arrival_condition(std::size_t slots) const {
+  return std::make_shared<const thread_pool::condition>([this, slots] {
     return std::all_of(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(slots),
                        [](const auto& lane) { return lane->all_arrived(); });
   });

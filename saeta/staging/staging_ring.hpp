@@ -38,7 +38,7 @@ class lane_words;      // progress words that the device writes
 class lane_stream;     // a stream that chunks travel on
 class shared_movement; // a movement whose chunks all workers fill together
 class staging_lane;    // pinned chunks
-class worker_team;     // threads, one for each lane
+class thread_pool;     // threads, one for each lane
 
 class staging_ring final : public context_service {
 public:
@@ -70,7 +70,7 @@ public:
   /// @param movement_bytes  as for `scatter`
   [[nodiscard]] std::size_t landing_bytes(std::size_t slab_bytes,
                                           std::uint64_t movement_bytes) const noexcept;
-  /// Calls `work` for each task in [0, tasks) on the ring's threads (worker_team.hpp). Takes a turn as
+  /// Calls `work` for each task in [0, tasks) on the ring's threads (thread_pool.hpp). Takes a turn as
   /// movements do.
   void run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work);
   /// Downloads all ranges in one planned transfer.
@@ -93,7 +93,7 @@ private:
   template <class Work>
   void run_on(const streams& used, const Work& work);
   using lane_work = std::function<void(staging_lane&, std::size_t lane, std::size_t task)>;
-  /// Runs chains of decoded chunks, beside those of other scatters. Each member of the team has its lane.
+  /// Runs chains of decoded chunks, beside those of other scatters. Each member of the pool has its lane.
   void run_chains(std::size_t tasks, const lane_work& work);
   /// Runs the first chunk and those that begin before `last`. Returns how many.
   /// @param chunks  maximum number of chunks
@@ -135,7 +135,7 @@ private:
   lanes lanes_;                           ///< one for each worker
   lanes shared_;                          ///< one for each shared chunk
   std::vector<std::size_t> longest_sent_; ///< indices of `shared_`, the one sent last at the end
-  std::unique_ptr<worker_team> team_;     ///< destroyed before everything that its threads use
+  std::unique_ptr<thread_pool> pool_;     ///< destroyed before everything that its threads use
 };
 
 } // namespace saeta

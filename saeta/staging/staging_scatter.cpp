@@ -1,6 +1,7 @@
 // Scatters of the staging ring.
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/memory/use_token.hpp"
@@ -11,7 +12,6 @@
 #include "saeta/staging/shared_movement.hpp"
 #include "saeta/staging/staging_lane.hpp"
 #include "saeta/staging/staging_ring.hpp"
-#include "saeta/staging/worker_team.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -139,7 +139,7 @@ std::size_t most_slots_for(std::span<const scatter_step> steps) {
 
 void staging_ring::run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
   const auto turn = turn_.lock("a transfer");
-  team_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
+  pool_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
 }
 
 std::size_t staging_ring::landing_bytes(std::size_t slab_bytes, std::uint64_t movement_bytes) const noexcept {
@@ -158,7 +158,7 @@ public:
              std::uint64_t movement_bytes)
       : ring_(ring), ctx_(ring.ctx_), into_(into), source_(source), progress_(progress), slab_(slab.data()),
         slab_bytes_(slab.size()), movement_bytes_(std::max<std::uint64_t>(movement_bytes, slab.size())),
-        counters_(counters), steps_(std::max(ring.team_->members(), ring.shared_.size())),
+        counters_(counters), steps_(std::max(ring.pool_->members(), ring.shared_.size())),
         cut_(steps_.size()), routes_(steps_.size()), landing_(steps_.size()), refused_(steps_.size(), 0) {}
 
   void bring(std::span<const scatter_step> all) {
@@ -166,7 +166,7 @@ public:
     const std::size_t rest_bytes = std::min({chunk_bytes_, ring_.lane_bytes_, decoded_chunk_bytes});
     const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, ctx_.on_host());
     const chunk_cutter rest(all, rest_bytes, source_.ordered_from, ctx_.on_host());
-    chain_windows windows(rest, ring_.team_->members(),
+    chain_windows windows(rest, ring_.pool_->members(),
                           ctx_.on_host() ? chunk_cursor() : bring_shared(cutter, all));
     if (windows.chains() == 0) {
       return;
@@ -242,7 +242,7 @@ private:
     };
     by_windows(windows, [&](std::size_t chains) {
       const auto turn = ring_.turn_.lock_shared("a transfer");
-      ring_.team_->run(chains, [&](std::size_t member, std::size_t task) {
+      ring_.pool_->run(chains, [&](std::size_t member, std::size_t task) {
         windows.process_chain(task, [&](chunk_chain& chain) { return bring(member, chain); });
       });
     });

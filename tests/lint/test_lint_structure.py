@@ -151,6 +151,14 @@ def test_native_handles_are_used_only_in_interop_and_backends(path: str, allowed
     assert rules(path, source) == (set() if allowed else {"handle"})
 
 
+@pytest.mark.parametrize("start", ["std::thread t(f);", "std::vector<std::thread> t;", "std::async(f);"])
+def test_only_the_executor_starts_threads(start: str) -> None:
+    assert rules("saeta/order/a.cpp", start) == {"thread"}
+    assert rules("saeta/executor/a.cpp", start) == set()
+    assert rules("tests/unit/order/a.cpp", start) == set()
+    assert rules("saeta/order/a.cpp", "std::thread::id me;") == set()
+
+
 @pytest.mark.parametrize(
     ("statement", "allowed"),
     [

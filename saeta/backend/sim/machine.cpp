@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace saeta::sim {
@@ -99,8 +100,9 @@ gpu& machine::join(const options& chosen) {
     all.machines.try_emplace(id_, weak_from_this());
   }
   const guard held = lock();
-  if (++devices_ == 1 && chosen_.how == pace::automatic) {
-    background_ = std::thread([self = shared_from_this()] { self->run_in_background(); });
+  if (++devices_ == 1 && chosen_.how == pace::automatic &&
+      !background_.start([self = shared_from_this()] { self->run_in_background(); })) {
+    throw error(errc::device, "sim: the system has no thread that runs what is queued");
   }
   for (const auto& known : gpus_) {
     if (known->ordinal == chosen.ordinal) {
@@ -128,14 +130,7 @@ void machine::leave() noexcept {
     const std::lock_guard held(all.mutex);
     all.machines.erase(id_);
   }
-  if (!background_.joinable()) {
-    return;
-  }
-  if (background_.get_id() == std::this_thread::get_id()) {
-    background_.detach();
-  } else {
-    background_.join();
-  }
+  background_.join();
 }
 
 void machine::run_in_background() {

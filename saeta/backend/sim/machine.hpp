@@ -11,11 +11,11 @@
 #include "saeta/backend/sim/arena.hpp"
 #include "saeta/backend/sim/memory_map.hpp"
 #include "saeta/backend/sim/scheduler.hpp"
+#include "saeta/executor/background_thread.hpp"
 
 #include <cstddef>
 #include <initializer_list>
 #include <span>
-#include <thread>
 
 namespace saeta::sim {
 
@@ -176,7 +176,7 @@ private:
   std::vector<std::unique_ptr<void, free_pinned>> buried_;
   std::size_t devices_ = 0;
   bool stopped_ = false;
-  std::thread background_;
+  background_thread background_{"saeta-sim"};
 };
 
 inline constexpr std::align_val_t pinned_alignment{256};

@@ -2,6 +2,7 @@
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/required.hpp"
+#include "saeta/executor/background_thread.hpp"
 #include "saeta/interop/arrow/device.hpp"
 #include "saeta/interop/arrow/import.hpp"
 
@@ -133,25 +134,32 @@ public:
     }
     return asked_.get();
   }
-  /// Starts the call for the next array on another thread, if the producer is slow.
+  /// Starts the call for the next array on another thread, if the producer is slow and there is a thread.
   void ask() {
-    if (slow_) {
-      asked_ = std::async(std::launch::async, [this] { return ask_now(); });
+    if (!slow_) {
+      return;
+    }
+    const auto call = std::make_shared<std::packaged_task<array()>>([this] { return ask_now(); });
+    if (thread_.start([call] { (*call)(); })) {
+      asked_ = call->get_future();
     }
   }
 
 private:
-  auto ask_now() {
+  using array = decltype(std::declval<Source&>().next());
+
+  array ask_now() {
     constexpr std::chrono::milliseconds worth_a_thread{1};
     const auto start = std::chrono::steady_clock::now();
-    auto found = from_.next();
+    array found = from_.next();
     slow_ = std::chrono::steady_clock::now() - start > worth_a_thread;
     return found;
   }
 
   Source& from_;
   bool slow_ = false; ///< whether the last call was slow; written by the thread that made it
-  std::future<decltype(std::declval<Source&>().next())> asked_;
+  std::future<array> asked_;
+  background_thread thread_{"saeta-import"};
 };
 
 /// The columns of a stream: the children of a struct type, or a single column of any other type.

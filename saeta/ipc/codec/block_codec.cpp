@@ -70,7 +70,7 @@ std::size_t block_codec::compress(std::span<const std::byte> values, std::span<s
   const std::size_t step = max_block_bytes(block_bytes);
   const std::span<std::byte> body = target.subspan(front().size());
   std::vector<std::size_t> sizes(blocks_of(values.size()));
-  team_.run(sizes.size(), [&](std::size_t block) {
+  pool_.run(sizes.size(), [&](std::size_t, std::size_t block) {
     const std::size_t first = block * block_bytes;
     sizes[block] = compress_block(values.subspan(first, std::min(block_bytes, values.size() - first)),
                                   body.subspan(block * step, step));

@@ -3,14 +3,14 @@
 // What      A buffer larger than `whole_below` is compressed in parallel blocks: LZ4 makes one frame of
 //           independent blocks, which readers may also decode in parallel. ZSTD makes one frame per block,
 //           since readers accept consecutive frames. Smaller buffers become one frame by one thread.
-// Owner     `block_codec` borrows the team.
-// Thread    Any that may call `write_team::run`.
-// Failure   error out_of_memory; the failure of the team; budget_exceeded of `block`.
+// Owner     `block_codec` borrows the pool.
+// Thread    Any that may call `thread_pool::run`.
+// Failure   error out_of_memory; the failure of the pool; budget_exceeded of `block`.
 #pragma once
 
 #include "saeta/budget/budget.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
-#include "saeta/ipc/write/write_team.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ public:
   static constexpr std::size_t whole_below = std::size_t{16} << 20;
 
   /// @param kind  lz4 or zstd
-  block_codec(body_codec kind, write_team& team) : team_(team), lz4_(kind == body_codec::lz4) {}
+  block_codec(body_codec kind, thread_pool& pool) : pool_(pool), lz4_(kind == body_codec::lz4) {}
 
   [[nodiscard]] body_codec kind() const noexcept { return lz4_ ? body_codec::lz4 : body_codec::zstd; }
   /// The most bytes that `compress` makes, and its target must have.
@@ -68,7 +68,7 @@ private:
   [[nodiscard]] std::size_t compress_block(std::span<const std::byte> values,
                                            std::span<std::byte> target) const;
 
-  write_team& team_;
+  thread_pool& pool_;
   bool lz4_;
 };
 

@@ -1,13 +1,16 @@
 #include "saeta/ipc/io/atomic_file.hpp"
 
+#include "saeta/base/interruptible_wait.hpp"
 #include "saeta/base/os_error.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/base/text.hpp"
-#include "saeta/ipc/io/disk_sync.hpp"
+#include "saeta/executor/background_thread.hpp"
 
 #include <cerrno>
 #include <cstdint>
+#include <future>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -140,7 +143,98 @@ bool lock_new_file(int descriptor) noexcept {
   return ::fstat(descriptor, &status) != 0 || status.st_nlink != 0;
 }
 
+/// Returns the errno of fsync; 0: success.
+int sync_descriptor(int descriptor) { return ::fsync(descriptor) == 0 ? 0 : errno; }
+
+/// Calls fsync on another thread, because fsync itself can't be interrupted. Returns nullopt if no thread or
+/// descriptor is available.
+std::optional<int> sync_interruptibly(int descriptor) {
+  const auto sync = std::make_shared<std::packaged_task<int(int)>>([](int copy) {
+    const int failure = sync_descriptor(copy);
+    ::close(copy);
+    return failure;
+  });
+  std::future<int> failure = sync->get_future();
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0); // the caller may close its own after an interrupt
+  if (copy < 0) {
+    return std::nullopt;
+  }
+  background_thread thread("saeta-sync");
+  if (!thread.start([sync, copy] { (*sync)(copy); })) {
+    ::close(copy);
+    return std::nullopt;
+  }
+  thread.detach();
+  do {
+    check_interrupt();
+  } while (failure.wait_for(wait_interval()) != std::future_status::ready);
+  return failure.get();
+}
+
+/// Waits until a file's bytes are on the disk. An interrupt (base/interrupt.hpp) ends the wait; the sync goes
+/// on, and the descriptor may be closed. @throws error io naming `name`.
+void sync_file(int descriptor, const std::filesystem::path& name) {
+  std::optional<int> failure;
+  if (has_interrupt_hook()) {
+    failure = sync_interruptibly(descriptor);
+  }
+  if (!failure) {
+    failure = sync_descriptor(descriptor);
+  }
+  if (*failure != 0) {
+    throw os_error("write", name, *failure);
+  }
+}
+
+/// Syncs the folder of a file. It is opened before the file gets its name. A folder that the process may not
+/// read is not synced: the system syncs its entries later.
+class folder_sync {
+public:
+  /// @throws error io naming `file` if the folder can't be opened.
+  explicit folder_sync(const std::filesystem::path& file)
+      : file_(file), descriptor_(::open(folder_of(file).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY)) {
+    if (descriptor_ < 0 && errno != EACCES) {
+      throw os_error("write", file_, errno);
+    }
+  }
+  folder_sync(const folder_sync&) = delete;
+  folder_sync& operator=(const folder_sync&) = delete;
+  ~folder_sync() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+
+  /// Waits until the entries are on the disk. Does nothing if the file system can't sync folders (EINVAL,
+  /// ENOTSUP). @throws error io.
+  void wait() const {
+    const int failure = descriptor_ < 0 ? 0 : sync_descriptor(descriptor_);
+    if (failure != 0 && failure != EINVAL && failure != ENOTSUP) {
+      throw os_error(concat("'", file_.string(),
+                            "' is written and in place, but its folder can't be synced, so a ",
+                            "crash of the system may lose it"),
+                     failure);
+    }
+  }
+
+private:
+  const std::filesystem::path& file_;
+  int descriptor_;
+};
+
 } // namespace
+
+void close_unused(int descriptor) noexcept {
+  constexpr off_t quickly_gone = off_t{64} << 20;
+  struct stat status {};
+  background_thread thread("saeta-close");
+  if (has_interrupt_hook() && ::fstat(descriptor, &status) == 0 && status.st_size > quickly_gone &&
+      thread.start([descriptor] { ::close(descriptor); })) {
+    thread.detach();
+  } else {
+    ::close(descriptor);
+  }
+}
 
 atomic_file::atomic_file(const std::filesystem::path& target, const file_options& options)
     : target_(resolve_links(target)), options_(options), replaced_(status_of(target_)) {

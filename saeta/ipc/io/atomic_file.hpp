@@ -30,6 +30,10 @@ struct file_options {
   bool replace_read_only = false;
 };
 
+/// Closes a file that is no longer needed. Freeing the bytes of a large file takes about a second for ten GB.
+/// If waits are interruptible, another thread closes such a file and the caller does not wait.
+void close_unused(int descriptor) noexcept;
+
 class atomic_file {
 public:
   explicit atomic_file(const std::filesystem::path& target, const file_options& options = {});

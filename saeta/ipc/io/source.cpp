@@ -3,13 +3,12 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <future>
 #include <iomanip>
 #include <new>
 #include <string_view>
@@ -54,26 +53,11 @@ public:
       return;
     }
     // Such a function mostly waits for a network, where several concurrent requests take no longer than one.
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t at = next.fetch_add(piece); at < target.size(); at = next.fetch_add(piece)) {
-        try {
-          read_piece(offset + at, target.subspan(at, std::min(piece, target.size() - at)));
-        } catch (...) {
-          next = target.size();
-          throw;
-        }
-      }
-    };
-    const std::size_t helpers = std::min(most_at_once, (target.size() + piece - 1) / piece) - 1;
-    std::vector<std::future<void>> others;
-    for (std::size_t i = 0; i < helpers; ++i) {
-      others.push_back(std::async(std::launch::async, work));
-    }
-    work(); // if it throws, the destructors of the futures wait for the other calls
-    for (auto& each : others) {
-      each.get();
-    }
+    thread_pool requests(most_at_once);
+    requests.run((target.size() + piece - 1) / piece, [&](std::size_t, std::size_t number) {
+      const std::size_t at = number * piece;
+      read_piece(offset + at, target.subspan(at, std::min(piece, target.size() - at)));
+    });
   }
 
 private:

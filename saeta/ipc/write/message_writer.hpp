@@ -13,6 +13,7 @@
 #pragma once
 
 #include "saeta/compute/pack_columns.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/ipc/common.hpp"
@@ -20,7 +21,6 @@
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/metadata_encoder.hpp"
 #include "saeta/ipc/write/sinks.hpp"
-#include "saeta/ipc/write/write_team.hpp"
 #include "saeta/transfer/column_stream.hpp"
 #include "saeta/transfer/host_array.hpp"
 
@@ -129,17 +129,17 @@ private:
 ///           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
 ///           body, so the whole body is compressed before the message is written. Each window is downloaded
 ///           while threads compress the previous one; two windows are in memory.
-/// Owner     Borrows the messages and the team. Compressed bytes are charged as the messages' are.
-/// Thread    The thread of the team's owner.
+/// Owner     Borrows the messages and the pool. Compressed bytes are charged as the messages' are.
+/// Thread    The thread of the pool's owner.
 /// Failure   The errors of the download, and of the budget.
 class streamed_messages {
 public:
   static constexpr std::size_t most_windows = 3;
 
   /// @param codec  null: bodies are not compressed.
-  streamed_messages(const message_writer& messages, write_team& team,
+  streamed_messages(const message_writer& messages, thread_pool& pool,
                     std::shared_ptr<const block_codec> codec, std::shared_ptr<budget> charged)
-      : messages_(messages), team_(team), codec_(std::move(codec)), charged_(std::move(charged)) {}
+      : messages_(messages), pool_(pool), codec_(std::move(codec)), charged_(std::move(charged)) {}
 
   /// Encodes a message.
   /// @param bytes  the stream of buffers that are still on the device. Null: all are in memory. Their blocks
@@ -152,7 +152,7 @@ private:
   void compress(encoded_rows& of, const column_stream* bytes) const;
 
   const message_writer& messages_;
-  write_team& team_;
+  thread_pool& pool_;
   std::shared_ptr<const block_codec> codec_;
   std::shared_ptr<budget> charged_;
   std::shared_ptr<std::atomic<std::size_t>> alive_ =

@@ -24,8 +24,8 @@ void skip(std::vector<iovec>& parts, std::size_t& first, std::size_t written) {
 
 } // namespace
 
-piece_sink::piece_sink(write_team& team, int descriptor, std::filesystem::path name)
-    : team_(team), descriptor_(descriptor), name_(std::move(name)), open_(std::make_shared<piece>()) {}
+piece_sink::piece_sink(thread_pool& pool, int descriptor, std::filesystem::path name)
+    : pool_(pool), descriptor_(descriptor), name_(std::move(name)), open_(std::make_shared<piece>()) {}
 
 void piece_sink::write(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
   while (!bytes.empty()) {
@@ -51,7 +51,7 @@ void piece_sink::flush() {
   auto full = std::exchange(open_, std::make_shared<piece>());
   open_->offset = taken_;
   const std::size_t bytes = full->bytes;
-  team_.queue(bytes, [full = std::move(full), descriptor = descriptor_, name = name_] {
+  pool_.queue(bytes, [full = std::move(full), descriptor = descriptor_, name = name_] {
     put(descriptor, name, *full);
   });
 }
@@ -75,7 +75,7 @@ void piece_sink::put(int descriptor, const std::filesystem::path& name, piece& w
 
 std::uint64_t piece_sink::finish() {
   flush();
-  team_.finish();
+  pool_.wait_until([] { return false; });
   return taken_;
 }
 

@@ -4,7 +4,7 @@
 // Thread    The writing thread.
 #pragma once
 
-#include "saeta/ipc/write/write_team.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/writer.hpp"
 
 #include <algorithm>
@@ -77,16 +77,16 @@ private:
 };
 
 /// Lets several threads write the bytes to a file. They are cut into pieces that end at multiples of
-/// `piece_bytes`. Any free thread of the team writes a piece with one vectored write at its offset; the bytes
-/// are kept until then and not copied. Borrows the team and the descriptor of an empty file, on the thread of
-/// the team's owner. Failures, io with errno's text and the name of the file, come out of the team's next
+/// `piece_bytes`. Any free thread of the pool writes a piece with one vectored write at its offset; the bytes
+/// are kept until then and not copied. Borrows the pool and the descriptor of an empty file, on the thread of
+/// the pool's owner. Failures, io with errno's text and the name of the file, come out of the pool's next
 /// call and of `finish`, which returns when all pieces are in the file.
 class piece_sink final : public byte_target {
 public:
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
   static constexpr std::size_t most_parts = 256; ///< parts of one piece
 
-  piece_sink(write_team& team, int descriptor, std::filesystem::path name);
+  piece_sink(thread_pool& pool, int descriptor, std::filesystem::path name);
 
   void write(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) override;
   /// Queues the current piece.
@@ -104,7 +104,7 @@ private:
 
   static void put(int descriptor, const std::filesystem::path& name, piece& which);
 
-  write_team& team_;
+  thread_pool& pool_;
   int descriptor_;
   std::filesystem::path name_;
   std::uint64_t taken_ = 0;

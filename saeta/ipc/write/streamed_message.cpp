@@ -37,9 +37,9 @@ private:
 class rising_windows {
 public:
   /// @param alive  number of live windows, shared by all streams of one write
-  rising_windows(std::shared_ptr<const column_stream> from, write_team& team,
+  rising_windows(std::shared_ptr<const column_stream> from, thread_pool& pool,
                  std::shared_ptr<std::atomic<std::size_t>> alive)
-      : from_(std::move(from)), team_(team), alive_(std::move(alive)) {}
+      : from_(std::move(from)), pool_(pool), alive_(std::move(alive)) {}
 
   /// Writes bytes of the stream from `place` on. `place` must not be before the one of the last call.
   void write(std::size_t place, std::size_t bytes, byte_target& target) {
@@ -61,13 +61,13 @@ private:
     }
     window_ = nullptr;
     target.flush(); // an unfinished piece would keep a window alive
-    team_.wait_until([&] { return *alive_ < streamed_messages::most_windows; });
+    pool_.wait_until([&] { return *alive_ < streamed_messages::most_windows; });
     window_ = std::make_shared<counted_window>(from_->bring(number), alive_);
     number_ = number;
   }
 
   std::shared_ptr<const column_stream> from_;
-  write_team& team_;
+  thread_pool& pool_;
   std::shared_ptr<std::atomic<std::size_t>> alive_;
   std::shared_ptr<counted_window> window_;
   std::size_t number_ = 0;
@@ -175,7 +175,7 @@ encoded_rows streamed_messages::encode(const host_batch& rows, std::int64_t numb
 }
 
 void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const {
-  const auto windows = std::make_shared<rising_windows>(bytes, team_, alive_);
+  const auto windows = std::make_shared<rising_windows>(bytes, pool_, alive_);
   for (body_buffer& each : of.body) {
     if (!each.bytes.empty()) {
       if (const auto place = bytes->place_of(each.bytes.data())) {
@@ -206,7 +206,7 @@ void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) c
     const std::size_t others = more ? 1 : 0;
     std::shared_ptr<std::byte> following;
     std::vector<std::shared_ptr<const packed_memory>> packed(blocks.size());
-    team_.run(blocks.size() + others, [&](std::size_t task) {
+    pool_.run(blocks.size() + others, [&](std::size_t, std::size_t task) {
       if (task < others) {
         following = bytes->bring(next);
       } else {

@@ -17,12 +17,12 @@
 namespace saeta::ipc::detail {
 namespace {
 
-std::shared_ptr<const block_codec> codec_of(const write_options& options, write_team& team) {
+std::shared_ptr<const block_codec> codec_of(const write_options& options, thread_pool& pool) {
   if (options.body == compression::none) {
     return nullptr;
   }
   return std::make_shared<const block_codec>(
-      options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, team);
+      options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, pool);
 }
 
 /// Some columns of one batch of a table.
@@ -129,18 +129,18 @@ fed_window batch_feed::streamed(std::size_t index) const {
 struct table_encoder::opened {
   /// What exists once the schema is written.
   struct messages_of {
-    messages_of(const opened& of, const std::string& name, const write_options& options, write_team& team)
+    messages_of(const opened& of, const std::string& name, const write_options& options, thread_pool& pool)
         : plain(of.sink, of.dictionaries.described(),
                 {options.format, options.dictionary_deltas, of.codec, of.charged}, name),
-          streamed(plain, team, of.codec, of.charged) {}
+          streamed(plain, pool, of.codec, of.charged) {}
 
     message_writer plain;
     streamed_messages streamed;
   };
 
-  opened(const schema& fields, byte_target& target, const write_options& options, write_team& team,
+  opened(const schema& fields, byte_target& target, const write_options& options, thread_pool& pool,
          bool several)
-      : codec(codec_of(options, team)), dictionaries(fields, options.format, several), sink(target) {}
+      : codec(codec_of(options, pool)), dictionaries(fields, options.format, several), sink(target) {}
 
   std::shared_ptr<budget> charged;
   std::shared_ptr<const block_codec> codec;
@@ -150,8 +150,8 @@ struct table_encoder::opened {
 };
 
 table_encoder::table_encoder(byte_target& sink, std::string name, const write_options& options,
-                             write_team& team, progress_hook hook, std::int64_t total_batches)
-    : sink_(sink), name_(std::move(name)), options_(options), team_(team), hook_(std::move(hook)) {
+                             thread_pool& pool, progress_hook hook, std::int64_t total_batches)
+    : sink_(sink), name_(std::move(name)), options_(options), pool_(pool), hook_(std::move(hook)) {
   so_far_.total_batches = total_batches;
 }
 
@@ -159,13 +159,13 @@ table_encoder::~table_encoder() = default;
 
 void table_encoder::write(const table& source, const schema& fields) {
   if (opened_ == nullptr) {
-    opened_ = std::make_unique<opened>(fields, sink_, options_, team_, so_far_.total_batches < 0);
+    opened_ = std::make_unique<opened>(fields, sink_, options_, pool_, so_far_.total_batches < 0);
     const context& ctx = *source.ctx();
     opened_->charged = ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget();
   }
   opened_->dictionaries.begin(compact(source));
   if (!opened_->messages) { // the first table says how wide indices are
-    opened_->messages.emplace(*opened_, name_, options_, team_);
+    opened_->messages.emplace(*opened_, name_, options_, pool_);
   }
   message_writer& messages = opened_->messages->plain;
   const streamed_messages& streamed = opened_->messages->streamed;
@@ -175,7 +175,7 @@ void table_encoder::write(const table& source, const schema& fields) {
     if (encoded.size() == 1) { // all threads work on this batch
       encoded.front() = streamed.encode(window.batches.front(), so_far_.batches, window.bytes);
     } else {
-      team_.run(encoded.size(), [&](std::size_t i) {
+      pool_.run(encoded.size(), [&](std::size_t, std::size_t i) {
         encoded[i] = messages.encode(window.batches[i], so_far_.batches + static_cast<std::int64_t>(i));
       });
     }
@@ -195,8 +195,8 @@ void table_encoder::write(const table& source, const schema& fields) {
 
 void table_encoder::close(const schema& fields) {
   if (opened_ == nullptr) {
-    opened_ = std::make_unique<opened>(fields, sink_, options_, team_, so_far_.total_batches < 0);
-    opened_->messages.emplace(*opened_, name_, options_, team_);
+    opened_ = std::make_unique<opened>(fields, sink_, options_, pool_, so_far_.total_batches < 0);
+    opened_->messages.emplace(*opened_, name_, options_, pool_);
   }
   opened_->messages->plain.close();
 }

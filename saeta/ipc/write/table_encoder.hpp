@@ -3,14 +3,14 @@
 // What      Each window of a table is downloaded while threads compress the previous one or write it. The
 //           first table opens the file: its schema is written then, and its context pays for compressed
 //           bytes. Dictionaries may grow from table to table (message_writer.hpp).
-// Owner     Borrows the sink and the team. Holds a table only while it is written.
-// Thread    The thread of the team's owner. It also calls the hook.
+// Owner     Borrows the sink and the pool. Holds a table only while it is written.
+// Thread    The thread of the pool's owner. It also calls the hook.
 // Failure   As `write` in writer.hpp. After one, the encoder is of no use.
 #pragma once
 
 #include "saeta/column/table.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/write/sinks.hpp"
-#include "saeta/ipc/write/write_team.hpp"
 #include "saeta/ipc/writer.hpp"
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class table_encoder {
 public:
   /// @param name           begins error messages
   /// @param total_batches  of the one table; -1: several may follow
-  table_encoder(byte_target& sink, std::string name, const write_options& options, write_team& team,
+  table_encoder(byte_target& sink, std::string name, const write_options& options, thread_pool& pool,
                 progress_hook hook, std::int64_t total_batches);
   table_encoder(const table_encoder&) = delete;
   table_encoder& operator=(const table_encoder&) = delete;
@@ -41,7 +41,7 @@ private:
   byte_target& sink_;
   std::string name_;
   write_options options_;
-  write_team& team_;
+  thread_pool& pool_;
   progress_hook hook_;
   progress so_far_;
   std::unique_ptr<opened> opened_;

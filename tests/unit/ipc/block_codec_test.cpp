@@ -18,7 +18,7 @@ using bridge::take;
 class blocks : public ::testing::TestWithParam<body_codec> {
 protected:
   std::vector<std::uint8_t> compressed(const std::vector<std::uint8_t>& values) {
-    block_codec codec(GetParam(), team_);
+    block_codec codec(GetParam(), pool_);
     std::vector<std::uint8_t> made(codec.max_bytes(values.size()));
     made.resize(codec.compress(std::as_bytes(std::span(values)), std::as_writable_bytes(std::span(made))));
     return made;
@@ -35,7 +35,7 @@ protected:
     return made;
   }
 
-  write_team team_{3};
+  thread_pool pool_{3};
 };
 
 TEST_P(blocks, of_any_size_and_content_round_trip) {
@@ -57,10 +57,10 @@ TEST_P(blocks, of_any_size_and_content_round_trip) {
   }
 }
 
-TEST_P(blocks, end_with_the_team) {
+TEST_P(blocks, end_with_the_pool) {
   const auto fail = [&] { // either call may throw the failure
-    team_.queue(1, [] { throw error(errc::io, "full"); });
-    team_.finish();
+    pool_.queue(1, [] { throw error(errc::io, "full"); });
+    pool_.wait_until([] { return false; });
   };
   EXPECT_THROW(fail(), error);
   const std::vector<std::uint8_t> values(block_codec::whole_below + 1);

@@ -3,7 +3,6 @@
 #include "ipc_test.hpp"
 #include "saeta/base/report.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
-#include "saeta/ipc/io/disk_sync.hpp"
 #include "support/interrupts.hpp"
 #include "support/sanitizers.hpp"
 #include "support/without_privileges.hpp"

@@ -1,7 +1,7 @@
 // Chains of decoded chunks that threads process in time windows; each chain has a reader, which passes from
 // one window to the next.
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/staging/chain_windows.hpp"
-#include "saeta/staging/worker_team.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,12 +55,12 @@ private:
 
 /// Processes all windows. Returns their number. @param slow  duration of each chunk
 std::size_t windows_of(const chunk_cutter& cutter, work_counts& count, std::chrono::microseconds slow) {
-  worker_team team(threads);
+  thread_pool pool(threads);
   chain_windows windows(cutter, threads);
   std::size_t opened = 0;
   while (const std::size_t chains = windows.open()) {
     ++opened;
-    team.run(chains, [&](std::size_t, std::size_t task) {
+    pool.run(chains, [&](std::size_t, std::size_t task) {
       windows.process_chain(task, [&](chunk_chain& chain) {
         cut_chunk chunk;
         const chunk_cursor next = cutter.cut(chain.at, chunk);

@@ -1,6 +1,6 @@
 // Chunks that several threads fill together: which thread begins, fills and ends each, and failures.
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/staging/shared_chunks.hpp"
-#include "saeta/staging/worker_team.hpp"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(shared_chunks, begin_in_the_given_order_of_slots) {
 }
 
 TEST(shared_chunks, are_begun_filled_and_ended_once_without_sharing_a_slot) {
-  worker_team team(4);
+  thread_pool pool(4);
   for (int round = 0; round < 200; ++round) {
     constexpr std::size_t chunks = 20;
     shared_chunks turns(in_order(slots), chunks, slices);
@@ -49,7 +49,7 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_without_sharing_a_slot) {
     std::array<std::size_t, chunks> begun{};
     std::array<std::array<std::size_t, slices>, chunks> filled{};
     std::array<std::size_t, chunks> ended{};
-    team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
+    pool.run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
           member, task,
           [&](std::size_t slot, std::size_t chunk) {
@@ -78,24 +78,24 @@ TEST(shared_chunks, are_begun_filled_and_ended_once_without_sharing_a_slot) {
 }
 
 TEST(shared_chunks, are_filled_by_several_threads_at_once) {
-  worker_team team(slices);
+  thread_pool pool(slices);
   shared_chunks turns(in_order(1), 1, slices);
   std::latch together(slices); // needs as many threads as slices
-  team.run(slices, [&](std::size_t member, std::size_t task) {
+  pool.run(slices, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, pass, [&](std::size_t, std::size_t, std::size_t) { together.arrive_and_wait(); }, pass);
   });
 }
 
 TEST(shared_chunks, give_each_thread_the_slice_with_its_number) {
-  worker_team team(slices);
+  thread_pool pool(slices);
   constexpr std::size_t chunks = 30;
   shared_chunks turns(in_order(slots), chunks, slices);
   std::deque<std::latch> together; // so that each thread fills one slice of a chunk
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     together.emplace_back(slices);
   }
-  team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
+  pool.run(chunks * slices, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, pass,
         [&](std::size_t, std::size_t chunk, std::size_t slice) {
@@ -119,21 +119,21 @@ TEST(shared_chunks, do_not_wait_for_threads_that_never_arrive) {
 }
 
 TEST(shared_chunks, are_begun_while_the_one_before_is_filled_in_another_slot) {
-  worker_team team(2);
+  thread_pool pool(2);
   shared_chunks turns(in_order(2), 2, 1);
   std::latch both(2);
-  team.run(2, [&](std::size_t member, std::size_t task) {
+  pool.run(2, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, pass, [&](std::size_t, std::size_t, std::size_t) { both.arrive_and_wait(); }, pass);
   });
 }
 
 TEST(shared_chunks, are_not_begun_after_a_deadline_except_the_first) {
-  worker_team team(4);
+  thread_pool pool(4);
   for (int round = 0; round < 50; ++round) {
     shared_chunks turns(in_order(slots), 10, slices, shared_chunks::clock::now());
     std::atomic<std::size_t> filled{0};
-    team.run(10 * slices, [&](std::size_t member, std::size_t task) {
+    pool.run(10 * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
           member, task, pass, [&](std::size_t, std::size_t, std::size_t) { ++filled; }, pass);
     });
@@ -143,14 +143,14 @@ TEST(shared_chunks, are_not_begun_after_a_deadline_except_the_first) {
 }
 
 TEST(shared_chunks, that_were_begun_are_a_complete_prefix) {
-  worker_team team(4);
+  thread_pool pool(4);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 200;
     shared_chunks turns(in_order(slots), chunks, slices,
                         shared_chunks::clock::now() + std::chrono::microseconds(20 * round));
     std::array<std::atomic<std::size_t>, chunks> filled{};
     std::array<std::atomic<bool>, chunks> ended{};
-    team.run(chunks * slices, [&](std::size_t member, std::size_t task) {
+    pool.run(chunks * slices, [&](std::size_t member, std::size_t task) {
       turns.take_part(
           member, task, pass, [&](std::size_t, std::size_t chunk, std::size_t) { ++filled[chunk]; },
           [&](std::size_t, std::size_t chunk, std::size_t) { ended[chunk] = true; });
@@ -164,7 +164,7 @@ TEST(shared_chunks, that_were_begun_are_a_complete_prefix) {
 }
 
 TEST(shared_chunks, end_at_the_first_missing_chunk) {
-  worker_team team(4);
+  thread_pool pool(4);
   constexpr std::size_t most = 40;
   for (std::size_t there = 1; there < most; ++there) {
     SCOPED_TRACE(there);
@@ -174,7 +174,7 @@ TEST(shared_chunks, end_at_the_first_missing_chunk) {
     }
     std::array<std::atomic<std::size_t>, most> filled{};
     std::array<std::atomic<bool>, most> ended{};
-    team.run(most * slices, [&](std::size_t member,
+    pool.run(most * slices, [&](std::size_t member,
                                 std::size_t task) { // would never end if a thread waited for a missing chunk
       turns.take_part(
           member, task, [&](std::size_t, std::size_t chunk) { EXPECT_LT(chunk, there); },
@@ -199,7 +199,7 @@ TEST(shared_chunks, end_at_the_first_missing_chunk) {
 }
 
 TEST(shared_chunks, wake_all_threads_after_any_failure) {
-  worker_team team(4);
+  thread_pool pool(4);
   for (const std::string where : {"begin", "fill", "end"}) {
     for (std::size_t at = 0; at < 12; ++at) {
       SCOPED_TRACE(where + " of chunk " + std::to_string(at));
@@ -209,7 +209,7 @@ TEST(shared_chunks, wake_all_threads_after_any_failure) {
           throw std::runtime_error(where);
         }
       };
-      EXPECT_THROW(team.run(12 * slices,
+      EXPECT_THROW(pool.run(12 * slices,
                             [&](std::size_t member, std::size_t task) {
                               turns.take_part(
                                   member, task, [&](std::size_t, std::size_t chunk) { step("begin", chunk); },
@@ -222,10 +222,10 @@ TEST(shared_chunks, wake_all_threads_after_any_failure) {
 }
 
 TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
-  worker_team team(3);
+  thread_pool pool(3);
   shared_chunks turns(in_order(1), 2, 2);
   std::atomic<bool> slow_done{false};
-  team.run(4, [&](std::size_t member, std::size_t task) {
+  pool.run(4, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, [&](std::size_t, std::size_t chunk) { EXPECT_TRUE(chunk == 0 || slow_done); },
         [&](std::size_t, std::size_t chunk, std::size_t slice) {
@@ -240,14 +240,14 @@ TEST(shared_chunks, wait_for_a_slow_slice_of_the_chunk_before_in_their_slot) {
 }
 
 TEST(shared_chunks, reuse_slots_in_the_order_of_their_release) {
-  worker_team team(3);
+  thread_pool pool(3);
   for (int round = 0; round < 50; ++round) {
     constexpr std::size_t chunks = 40;
     shared_chunks turns(in_order(slots), chunks, 1);
     std::array<std::atomic<std::size_t>, chunks> promised{}; // slot + 1 of each chunk
     std::atomic<std::size_t> ended{0};
     std::array<std::atomic<int>, chunks> next_of{};
-    team.run(chunks, [&](std::size_t member, std::size_t task) {
+    pool.run(chunks, [&](std::size_t member, std::size_t task) {
       turns.take_part(
           member, task,
           [&](std::size_t slot, std::size_t chunk) {
@@ -270,11 +270,11 @@ TEST(shared_chunks, reuse_slots_in_the_order_of_their_release) {
 }
 
 TEST(shared_chunks, continue_beside_a_chunk_that_is_delayed) {
-  worker_team team(2);
+  thread_pool pool(2);
   constexpr std::size_t chunks = 20;
   shared_chunks turns(in_order(2), chunks, 1);
   std::atomic<std::size_t> others{0};
-  team.run(chunks, [&](std::size_t member, std::size_t task) {
+  pool.run(chunks, [&](std::size_t member, std::size_t task) {
     turns.take_part(
         member, task, pass,
         [&](std::size_t, std::size_t chunk, std::size_t) {

@@ -1,5 +1,7 @@
-#include "saeta/staging/worker_team.hpp"
+// Numbered tasks that a pool runs: members, order, sleep, interrupts and failures.
+#include "saeta/executor/thread_pool.hpp"
 #include "support/interrupts.hpp"
+#include "support/without_threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,11 +20,11 @@
 namespace saeta {
 namespace {
 
-TEST(worker_team, does_every_task_once) {
-  worker_team team(4);
+TEST(thread_pool, does_every_task_once) {
+  thread_pool pool(4);
   for (const std::size_t tasks : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{1000}}) {
     std::vector<std::atomic<int>> done(tasks);
-    team.run(tasks, [&](std::size_t member, std::size_t task) {
+    pool.run(tasks, [&](std::size_t member, std::size_t task) {
       EXPECT_LT(member, 4U);
       ++done[task];
     });
@@ -32,10 +34,10 @@ TEST(worker_team, does_every_task_once) {
   }
 }
 
-TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_works_again) {
-  worker_team team(3);
+TEST(thread_pool, throws_the_first_failure_after_all_members_have_stopped_and_works_again) {
+  thread_pool pool(3);
   std::atomic<int> inside{0};
-  EXPECT_THROW(team.run(100,
+  EXPECT_THROW(pool.run(100,
                         [&](std::size_t, std::size_t task) {
                           ++inside;
                           if (task == 10) {
@@ -47,25 +49,25 @@ TEST(worker_team, throws_the_first_failure_after_all_members_have_stopped_and_wo
                std::runtime_error);
   EXPECT_EQ(inside, 0);
   std::atomic<int> done{0};
-  team.run(10, [&](std::size_t, std::size_t) { ++done; });
+  pool.run(10, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 10);
 }
 
-TEST(worker_team, does_not_wait_for_members_that_have_no_task) {
+TEST(thread_pool, does_not_wait_for_members_without_a_task) {
   std::latch both(2);
   std::latch asked(1);
   std::latch released(1);
-  worker_team team(2); // ends before what its threads use
-  const auto occupied = std::make_shared<const worker_team::condition>([&] {
+  thread_pool pool(2); // ends before what its threads use
+  const auto occupied = std::make_shared<const thread_pool::condition>([&] {
     asked.count_down();
     released.wait();
     return true;
   });
-  team.run(
+  pool.run(
       2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, occupied);
   asked.wait();
   int done = 0;
-  team.run(2, [&](std::size_t member, std::size_t) {
+  pool.run(2, [&](std::size_t member, std::size_t) {
     EXPECT_EQ(member, 0U);
     ++done;
   });
@@ -73,10 +75,10 @@ TEST(worker_team, does_not_wait_for_members_that_have_no_task) {
   released.count_down();
 }
 
-TEST(worker_team, begins_no_task_after_a_failure) {
-  worker_team team(3);
+TEST(thread_pool, begins_no_task_after_a_failure) {
+  thread_pool pool(3);
   std::atomic<int> begun{0};
-  EXPECT_THROW(team.run(10'000,
+  EXPECT_THROW(pool.run(10'000,
                         [&](std::size_t, std::size_t task) {
                           ++begun;
                           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -88,7 +90,7 @@ TEST(worker_team, begins_no_task_after_a_failure) {
   EXPECT_LT(begun, 1000) << "the others went on";
 }
 
-TEST(worker_team, ends_with_an_interrupt_between_two_tasks) {
+TEST(thread_pool, ends_with_an_interrupt_between_two_tasks) {
   struct interrupted {};
   std::atomic<int> looks{0};
   std::atomic<int> done{0};
@@ -100,8 +102,8 @@ TEST(worker_team, ends_with_an_interrupt_between_two_tasks) {
         throw interrupted();
       }
     });
-    worker_team team(2);
-    EXPECT_THROW(team.run(20'000,
+    thread_pool pool(2);
+    EXPECT_THROW(pool.run(20'000,
                           [&](std::size_t, std::size_t) {
                             ++done;
                             std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -111,11 +113,11 @@ TEST(worker_team, ends_with_an_interrupt_between_two_tasks) {
   EXPECT_LT(done, 10'000) << "two looks take 50 ms";
 }
 
-TEST(worker_team, a_single_task_is_the_callers) {
-  worker_team team(4);
-  team.run(100, [](std::size_t, std::size_t) {}); // now there are threads
+TEST(thread_pool, runs_a_single_task_on_the_caller) {
+  thread_pool pool(4);
+  pool.run(100, [](std::size_t, std::size_t) {}); // now there are threads
   for (int i = 0; i < 1000; ++i) {
-    team.run(1, [&, caller = std::this_thread::get_id()](std::size_t member, std::size_t task) {
+    pool.run(1, [&, caller = std::this_thread::get_id()](std::size_t member, std::size_t task) {
       EXPECT_EQ(member, 0U);
       EXPECT_EQ(task, 0U);
       EXPECT_EQ(std::this_thread::get_id(), caller);
@@ -123,13 +125,13 @@ TEST(worker_team, a_single_task_is_the_callers) {
   }
 }
 
-/// The members of a team that ask whether they may sleep, and what they are told.
+/// The members of a pool that ask whether they may sleep, and what they are told.
 struct watched_sleep {
   std::atomic<bool> may_sleep{false};
   std::atomic<int> asked{0};
 
-  std::shared_ptr<const worker_team::condition> condition() {
-    return std::make_shared<const worker_team::condition>([this] {
+  std::shared_ptr<const thread_pool::condition> condition() {
+    return std::make_shared<const thread_pool::condition>([this] {
       ++asked;
       return may_sleep.load();
     });
@@ -141,16 +143,16 @@ struct watched_sleep {
   }
 };
 
-TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
+TEST(thread_pool, keeps_members_awake_until_the_condition_is_true) {
   constexpr int rounds = 20;
   watched_sleep watched;
-  worker_team team(3);
+  thread_pool pool(3);
   const auto condition = watched.condition();
   for (int round = 0; round < rounds; ++round) {
     const int before = watched.asked;
     watched.may_sleep = false;
     std::latch all(3);
-    team.run(
+    pool.run(
         3, [&](std::size_t, std::size_t) { all.arrive_and_wait(); }, condition);
     watched.await_more(before + 1); // each member at least once
     for (int i = 0; watched.asked <= before + 2 && i < 1000;
@@ -162,62 +164,62 @@ TEST(worker_team, has_members_awake_after_a_round_until_they_may_sleep) {
   EXPECT_GT(watched.asked, 2 * rounds) << "nobody asked again";
 }
 
-TEST(worker_team, has_members_awake_for_a_while_and_no_longer) {
+TEST(thread_pool, keeps_members_awake_for_a_limited_time) {
   watched_sleep watched;
   std::latch both(2);
-  worker_team team(2);
-  team.run(
+  thread_pool pool(2);
+  pool.run(
       2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   int before = -1;
   while (before != watched.asked) { // it never is true, so only the time ends it
     before = watched.asked;
-    std::this_thread::sleep_for(10 * worker_team::most_awake);
+    std::this_thread::sleep_for(10 * thread_pool::most_awake);
   }
   EXPECT_GT(before, 0);
 }
 
-TEST(worker_team, goes_from_one_round_to_the_next_without_sleep) {
+TEST(thread_pool, goes_from_one_round_to_the_next_without_sleep) {
   watched_sleep watched;
-  worker_team team(3);
+  thread_pool pool(3);
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> done{0};
-    team.run(
+    pool.run(
         30, [&](std::size_t, std::size_t) { ++done; }, watched.condition());
     EXPECT_EQ(done, 30);
   }
 } // and ends while its members are awake
 
-TEST(worker_team, does_not_ask_for_sleep_in_a_round_that_says_nothing_of_it) {
+TEST(thread_pool, lets_members_sleep_at_once_without_a_condition) {
   watched_sleep watched;
-  worker_team team(2);
+  thread_pool pool(2);
   watched.may_sleep = true;
   std::latch both(2);
-  team.run(
+  pool.run(
       2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   watched.await_more(0);
-  team.run(2, [](std::size_t, std::size_t) {});
+  pool.run(2, [](std::size_t, std::size_t) {});
   const int before = watched.asked;
   std::barrier together(2);
-  team.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
-  team.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
+  pool.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
+  pool.run(2, [&](std::size_t, std::size_t) { together.arrive_and_wait(); });
   EXPECT_EQ(watched.asked, before);
 }
 
-TEST(worker_team, of_one_is_the_caller_alone) {
-  worker_team team(1);
-  team.run(100, [caller = std::this_thread::get_id()](std::size_t member, std::size_t) {
+TEST(thread_pool, of_one_member_is_the_caller) {
+  thread_pool pool(1);
+  pool.run(100, [caller = std::this_thread::get_id()](std::size_t member, std::size_t) {
     EXPECT_EQ(member, 0U);
     EXPECT_EQ(std::this_thread::get_id(), caller);
   });
 }
 
-TEST(worker_team, all_members_take_part_where_each_waits_for_the_others) {
+TEST(thread_pool, runs_tasks_on_all_members_at_once) {
   constexpr std::size_t members = 4;
-  worker_team team(members);
+  thread_pool pool(members);
   for (int round = 0; round < 10; ++round) {
     std::barrier together(members);
     std::vector<std::atomic<int>> took(members);
-    team.run(members, [&](std::size_t member, std::size_t) {
+    pool.run(members, [&](std::size_t member, std::size_t) {
       ++took[member];
       together.arrive_and_wait(); // never ends with fewer
     });
@@ -227,13 +229,13 @@ TEST(worker_team, all_members_take_part_where_each_waits_for_the_others) {
   }
 }
 
-TEST(worker_team, goes_on_with_the_tasks_of_another_call_while_the_last_ones_of_a_call_run) {
-  worker_team team(3);
+TEST(thread_pool, continues_with_another_call_during_the_last_tasks_of_one) {
+  thread_pool pool(3);
   std::latch last_runs(1);
   std::latch other_done(1);
   std::thread first([&] {
     std::atomic<int> done{0};
-    team.run(10, [&](std::size_t, std::size_t task) {
+    pool.run(10, [&](std::size_t, std::size_t task) {
       if (task == 9) {
         last_runs.count_down();
         other_done.wait();
@@ -244,25 +246,25 @@ TEST(worker_team, goes_on_with_the_tasks_of_another_call_while_the_last_ones_of_
   });
   last_runs.wait();
   std::atomic<int> done{0};
-  team.run(20, [&](std::size_t, std::size_t) { ++done; });
+  pool.run(20, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 20);
   other_done.count_down();
   first.join();
 }
 
-TEST(worker_team, runs_a_single_task_while_another_caller_is_member_0) {
-  worker_team team(2);
+TEST(thread_pool, runs_a_single_task_while_another_caller_is_member_0) {
+  thread_pool pool(2);
   std::latch runs(1);
   std::latch end(1);
   std::thread first([&] {
-    team.run(1, [&](std::size_t, std::size_t) {
+    pool.run(1, [&](std::size_t, std::size_t) {
       runs.count_down();
       end.wait();
     });
   });
   runs.wait();
   std::atomic<int> done{0};
-  team.run(1, [&](std::size_t member, std::size_t) {
+  pool.run(1, [&](std::size_t member, std::size_t) {
     EXPECT_EQ(member, 1U);
     ++done;
   });
@@ -271,13 +273,13 @@ TEST(worker_team, runs_a_single_task_while_another_caller_is_member_0) {
   first.join();
 }
 
-TEST(worker_team, has_one_caller_at_a_time_as_member_0) {
-  worker_team team(3);
+TEST(thread_pool, has_one_caller_at_a_time_as_member_0) {
+  thread_pool pool(3);
   std::array<std::atomic<int>, 3> inside{};
   const auto call = [&] {
     for (int round = 0; round < 200; ++round) {
       std::atomic<int> done{0};
-      team.run(7, [&](std::size_t member, std::size_t) {
+      pool.run(7, [&](std::size_t member, std::size_t) {
         EXPECT_EQ(++inside.at(member), 1) << "two threads are this member";
         ++done;
         --inside.at(member);
@@ -290,12 +292,12 @@ TEST(worker_team, has_one_caller_at_a_time_as_member_0) {
   other.join();
 }
 
-/// A call of two tasks that keeps member 0 and the only thread of a team of two until it is told to end.
+/// A call of two tasks that keeps member 0 and the only thread of a pool of two until it is told to end.
 class blocking_call {
 public:
-  explicit blocking_call(worker_team& team)
-      : caller_([this, &team] {
-          team.run(2, [this](std::size_t, std::size_t) {
+  explicit blocking_call(thread_pool& pool)
+      : caller_([this, &pool] {
+          pool.run(2, [this](std::size_t, std::size_t) {
             both_run_.arrive_and_wait();
             end_.wait();
           });
@@ -319,7 +321,7 @@ private:
   std::thread caller_;
 };
 
-TEST(worker_team, begins_the_call_with_the_fewest_tasks_first) {
+TEST(thread_pool, begins_the_call_with_the_fewest_tasks_first) {
   std::mutex mutex;
   std::set<std::thread::id> waiting; // callers ask for an interrupt while they wait for member 0
   const support::interrupts hook([&] {
@@ -332,15 +334,15 @@ TEST(worker_team, begins_the_call_with_the_fewest_tasks_first) {
       found = waiting.size();
     }
   };
-  worker_team team(2);
-  blocking_call busy(team);
+  thread_pool pool(2);
+  blocking_call busy(pool);
   std::atomic<bool> few_begun{false};
   std::thread many(
-      [&] { team.run(50, [&](std::size_t member, std::size_t) { EXPECT_TRUE(member == 0 || few_begun); }); });
+      [&] { pool.run(50, [&](std::size_t member, std::size_t) { EXPECT_TRUE(member == 0 || few_begun); }); });
   await_waiting(1);
   std::barrier both(2);
   std::thread few([&] {
-    team.run(2, [&](std::size_t member, std::size_t) {
+    pool.run(2, [&](std::size_t member, std::size_t) {
       few_begun = few_begun || member == 1;
       both.arrive_and_wait(); // needs the caller and the thread
     });
@@ -351,15 +353,15 @@ TEST(worker_team, begins_the_call_with_the_fewest_tasks_first) {
   few.join();
 }
 
-TEST(worker_team, leaves_a_call_for_one_with_fewer_tasks_that_begins_meanwhile) {
+TEST(thread_pool, leaves_a_call_for_one_with_fewer_tasks_that_begins_meanwhile) {
   std::atomic<bool> other_waits{false}; // a caller asks for an interrupt while it waits for member 0
   const support::interrupts hook([&] { other_waits = true; });
-  worker_team team(2);
+  thread_pool pool(2);
   std::latch both_run(3);
   std::latch other_done(1);
   std::atomic<int> done{0}; // tasks of the longer call, by the thread
   std::thread longer([&] {
-    team.run(3, [&](std::size_t member, std::size_t task) {
+    pool.run(3, [&](std::size_t member, std::size_t task) {
       if (task < 2) {
         both_run.arrive_and_wait();
       }
@@ -373,30 +375,30 @@ TEST(worker_team, leaves_a_call_for_one_with_fewer_tasks_that_begins_meanwhile) 
     });
   });
   both_run.arrive_and_wait();
-  team.run(1, [&](std::size_t, std::size_t) { EXPECT_EQ(done, 1) << "it stayed in the longer call"; });
+  pool.run(1, [&](std::size_t, std::size_t) { EXPECT_EQ(done, 1) << "it stayed in the longer call"; });
   other_done.count_down();
   longer.join();
 }
 
-TEST(worker_team, a_caller_that_waits_for_another_can_be_interrupted) {
+TEST(thread_pool, a_caller_that_waits_for_another_can_be_interrupted) {
   struct interrupted {};
-  worker_team team(2);
-  blocking_call busy(team);
+  thread_pool pool(2);
+  blocking_call busy(pool);
   {
     const support::interrupts hook([] { throw interrupted(); });
-    EXPECT_THROW(team.run(5, [](std::size_t, std::size_t) { ADD_FAILURE() << "a task began"; }), interrupted);
+    EXPECT_THROW(pool.run(5, [](std::size_t, std::size_t) { ADD_FAILURE() << "a task began"; }), interrupted);
   }
   busy.end();
   int done = 0;
-  team.run(1, [&](std::size_t, std::size_t) { ++done; });
+  pool.run(1, [&](std::size_t, std::size_t) { ++done; });
   EXPECT_EQ(done, 1);
 }
 
-TEST(worker_team, throws_a_failure_from_the_call_that_has_the_task) {
-  worker_team team(3);
+TEST(thread_pool, throws_a_failure_from_the_call_that_has_the_task) {
+  thread_pool pool(3);
   std::latch both(2);
   std::thread failing([&] {
-    EXPECT_THROW(team.run(100,
+    EXPECT_THROW(pool.run(100,
                           [&](std::size_t, std::size_t task) {
                             if (task == 0) {
                               both.arrive_and_wait();
@@ -406,7 +408,7 @@ TEST(worker_team, throws_a_failure_from_the_call_that_has_the_task) {
                  std::runtime_error);
   });
   std::atomic<int> done{0};
-  EXPECT_NO_THROW(team.run(100, [&](std::size_t, std::size_t task) {
+  EXPECT_NO_THROW(pool.run(100, [&](std::size_t, std::size_t task) {
     if (task == 0) {
       both.arrive_and_wait();
     }
@@ -414,6 +416,81 @@ TEST(worker_team, throws_a_failure_from_the_call_that_has_the_task) {
   }));
   EXPECT_EQ(done, 100);
   failing.join();
+}
+
+TEST(thread_pool, keeps_the_member_number_in_nested_calls) {
+  thread_pool pool(4);
+  std::vector<std::atomic<int>> done(40);
+  std::vector<std::atomic<int>> inside(4);
+  pool.run(4, [&](std::size_t, std::size_t outer) {
+    pool.run(10, [&](std::size_t member, std::size_t inner) {
+      EXPECT_EQ(++inside.at(member), 1) << "two threads are this member";
+      ++done[outer * 10 + inner];
+      --inside.at(member);
+    });
+  });
+  for (const auto& count : done) {
+    EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(thread_pool, starts_no_more_threads_than_there_is_work_for) {
+  const auto members_of = [](std::size_t tasks) {
+    thread_pool pool(8);
+    std::set<std::size_t> seen;
+    std::mutex mutex;
+    std::barrier together(static_cast<std::ptrdiff_t>(tasks));
+    for (int round = 0; round < 5; ++round) {
+      pool.run(tasks, [&](std::size_t member, std::size_t) {
+        together.arrive_and_wait();
+        const std::lock_guard lock(mutex);
+        seen.insert(member);
+      });
+    }
+    return seen;
+  };
+  EXPECT_EQ(members_of(1), (std::set<std::size_t>{0}));
+  EXPECT_EQ(members_of(3), (std::set<std::size_t>{0, 1, 2}));
+}
+
+TEST(thread_pool, continues_with_the_threads_that_could_be_started) {
+  thread_pool pool(8);
+  std::latch both(2);
+  pool.run(2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }); // one thread
+  const support::without_threads none;
+  std::vector<std::atomic<int>> done(100);
+  pool.run(done.size(), [&](std::size_t member, std::size_t task) {
+    EXPECT_LT(member, 2U);
+    ++done[task];
+  });
+  for (const auto& count : done) {
+    EXPECT_EQ(count, 1);
+  }
+  thread_pool alone;
+  int queued = 0;
+  for (int i = 0; i < 10; ++i) {
+    alone.queue(thread_pool::most_queued / 4, [&] { ++queued; });
+  }
+  alone.wait_until([] { return false; });
+  EXPECT_EQ(queued, 10);
+}
+
+TEST(thread_pool, throws_the_failure_of_a_nested_task_after_all_have_stopped) {
+  thread_pool pool(4);
+  std::atomic<int> inside{0};
+  EXPECT_THROW(pool.run(4,
+                        [&](std::size_t, std::size_t outer) {
+                          pool.run(50, [&](std::size_t, std::size_t inner) {
+                            ++inside;
+                            if (outer == 2 && inner == 3) {
+                              --inside;
+                              throw std::runtime_error("block 3");
+                            }
+                            --inside;
+                          });
+                        }),
+               std::runtime_error);
+  EXPECT_EQ(inside, 0);
 }
 
 } // namespace
