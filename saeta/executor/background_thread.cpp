@@ -7,6 +7,11 @@
 #include <pthread.h>
 
 namespace saeta {
+namespace {
+
+thread_local bool calling = false;
+
+} // namespace
 
 bool background_thread::start(std::function<void()> work) noexcept {
   if (made_in_ != fork_generation()) {
@@ -17,6 +22,7 @@ bool background_thread::start(std::function<void()> work) noexcept {
     const std::lock_guard lock(mutex_);
     thread_.reset(new std::thread([name = name_, done_here = std::move(work)] {
       ::pthread_setname_np(::pthread_self(), name);
+      calling = true;
       try {
         done_here();
       } catch (...) {
@@ -53,6 +59,8 @@ bool background_thread::is_current() const noexcept {
   const std::lock_guard lock(mutex_);
   return thread_ != nullptr && thread_->get_id() == std::this_thread::get_id();
 }
+
+bool background_thread::is_calling() noexcept { return calling; }
 
 background_thread::handle background_thread::take() noexcept {
   if (made_in_ != fork_generation()) {

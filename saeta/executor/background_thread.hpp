@@ -37,6 +37,8 @@ public:
   [[nodiscard]] bool joinable() const noexcept;
   /// Whether the calling thread runs the work.
   [[nodiscard]] bool is_current() const noexcept;
+  /// Whether the calling thread is one of the library's, not one of the program's.
+  [[nodiscard]] static bool is_calling() noexcept;
 
 private:
   using handle = std::unique_ptr<std::thread, delete_in_own_process>;

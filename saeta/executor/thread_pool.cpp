@@ -20,6 +20,7 @@ struct thread_pool::round {
   const task_function& work;
   std::size_t tasks;
   const std::shared_ptr<const condition>& may_sleep;
+  std::size_t most_busy; ///< threads beside the caller
   std::atomic<std::size_t> next = 0;
   std::size_t busy = 0; ///< threads that take part, beside the caller; changed under the mutex
   std::exception_ptr failure = nullptr;
@@ -48,12 +49,13 @@ thread_pool::~thread_pool() {
 
 void thread_pool::run(std::size_t tasks, const task_function& work,
                       const std::shared_ptr<const condition>& may_sleep) {
-  round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep};
   const membership here = current;
+  const std::size_t left_free = here.pool != this && background_thread::is_calling() ? members_ / 8 : 0;
+  round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep, .most_busy = members_ - 1 - left_free};
   lock_type lock(mutex_);
   throw_failure();
   const std::size_t own = here.pool == this || !led_ ? 1 : 0; // tasks that the caller surely begins
-  const std::size_t helpers = std::min(std::max(tasks, own) - own, members_ - 1);
+  const std::size_t helpers = std::min(std::max(tasks, own) - own, mine.most_busy);
   if (helpers != 0) {
     start(helpers);
     rounds_.insert(std::ranges::upper_bound(rounds_, tasks, {}, &round::tasks), &mine);
@@ -142,8 +144,9 @@ void thread_pool::loop(std::size_t member) {
 }
 
 thread_pool::round* thread_pool::find_open() const noexcept {
-  const auto found = std::ranges::find_if(rounds_, &round::is_open);
-  return found == rounds_.end() ? nullptr : *found;
+  const auto match = std::ranges::find_if(
+      rounds_, [](const round* round) { return round->is_open() && round->busy < round->most_busy; });
+  return match == rounds_.end() ? nullptr : *match;
 }
 
 void thread_pool::stay_awake(std::size_t rounds, const condition& may_sleep) const {

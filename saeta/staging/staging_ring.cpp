@@ -50,12 +50,9 @@ void plain_copy(std::byte* target, const std::byte* source, std::size_t bytes) n
   std::memcpy(target, source, bytes);
 }
 
-/// One core of eight is left to the program, which uses what has arrived: with a thread for each of 16 cores
-/// a scan took 110% of a whole read of 1 GiB, with 14 threads 103%, and the whole read as long as before
-/// (H200).
 std::size_t thread_count(const staging_options& options) {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return options.threads != 0 ? options.threads : std::min(cores - cores / 8, most_default_threads);
+  return options.threads != 0 ? options.threads : std::min(cores, most_default_threads);
 }
 
 /// Bytes of a chunk that a thread fills alone: the largest power of two with which all chunks fit into the
@@ -263,8 +260,8 @@ void staging_ring::download(std::span<const download_range> ranges, bool fresh) 
   }
   ctx_.copies().count().synchronizations.fetch_add(1); // the bytes are on the host when this returns
   std::size_t bytes = 0;
-  for (const piece& each : pieces) {
-    bytes += each.bytes;
+  for (const piece& piece : pieces) {
+    bytes += piece.bytes;
   }
   if (bytes / pieces.size() >= lane_bytes_ / 2) { // small pieces are not worth a slice
     const std::size_t chunk_bytes = chunk_for(bytes, fresh ? huge_page_bytes : least_chunk_bytes);

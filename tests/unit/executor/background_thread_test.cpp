@@ -1,4 +1,4 @@
-// Threads that an object owns: who joins them, failures, and children of fork.
+// `background_thread`: joining and detaching, exceptions of its work, and child processes after fork().
 #include "saeta/base/report.hpp"
 #include "saeta/executor/background_thread.hpp"
 #include "support/child_process.hpp"
@@ -44,7 +44,7 @@ TEST(background_thread, has_a_name) {
   EXPECT_FALSE(owned.joinable());
 }
 
-TEST(background_thread, runs_one_work_after_the_other) {
+TEST(background_thread, runs_its_work_items_one_after_the_other) {
   std::atomic<int> inside{0};
   std::atomic<int> done{0};
   background_thread owned("saeta-test");
@@ -59,7 +59,7 @@ TEST(background_thread, runs_one_work_after_the_other) {
   EXPECT_EQ(done, 20);
 }
 
-TEST(background_thread, may_destroy_its_owner) {
+TEST(background_thread, may_destroy_itself_from_its_own_work) {
   std::latch ended(1);
   auto owner = std::make_shared<background_thread>("saeta-test");
   std::latch mine_is_gone(1);
@@ -74,7 +74,7 @@ TEST(background_thread, may_destroy_its_owner) {
   ended.wait();
 }
 
-TEST(background_thread, may_join_itself_while_its_owner_does) {
+TEST(background_thread, may_be_joined_by_its_own_work_and_by_its_owner) {
   background_thread owned("saeta-test");
   std::latch open(1);
   ASSERT_TRUE(owned.start([&] {
@@ -86,7 +86,7 @@ TEST(background_thread, may_join_itself_while_its_owner_does) {
   opener.join();
 }
 
-TEST(background_thread, that_was_detached_is_not_waited_for) {
+TEST(background_thread, is_not_joined_after_detach) {
   std::latch open(1);
   std::latch ended(1);
   {
@@ -102,7 +102,7 @@ TEST(background_thread, that_was_detached_is_not_waited_for) {
   ended.wait();
 }
 
-TEST(background_thread, reports_what_its_work_throws) {
+TEST(background_thread, reports_an_exception_of_its_work) {
   static std::string heard;
   heard.clear();
   const report_sink before = set_report_sink([](std::string_view where, std::string_view message) noexcept {
@@ -116,7 +116,7 @@ TEST(background_thread, reports_what_its_work_throws) {
   EXPECT_EQ(heard, "saeta-test: no reason");
 }
 
-TEST(background_thread, is_not_waited_for_in_a_child_of_fork) {
+TEST(background_thread, is_not_joined_in_a_child_of_fork) {
   std::latch open(1);
   auto owned = std::make_unique<background_thread>("saeta-test");
   ASSERT_TRUE(owned->start([&] { open.wait(); }));
@@ -129,7 +129,7 @@ TEST(background_thread, is_not_waited_for_in_a_child_of_fork) {
   open.count_down();
 }
 
-TEST(background_thread, returns_false_if_the_system_has_no_thread) {
+TEST(background_thread, start_returns_false_if_the_system_cannot_start_a_thread) {
   background_thread owned("saeta-test");
   {
     const support::without_threads none;

@@ -1,4 +1,4 @@
-// Work that is queued for the threads of a pool, and its failures.
+// Work items queued for the threads of a pool (`thread_pool::queue`): order, byte limit and failures.
 #include "saeta/executor/thread_pool.hpp"
 #include "support/interrupts.hpp"
 
@@ -22,7 +22,7 @@ TEST(queued_work, is_started_after_waiting_tasks) {
     begun.count_down();
     open.wait();
   });
-  begun.wait(); // the only thread is busy
+  begun.wait(); // the only worker thread is busy
   pool.queue(1, [&] { EXPECT_TRUE(task_done); });
   std::latch both(2);
   pool.run(2, [&](std::size_t member, std::size_t) {
@@ -30,7 +30,7 @@ TEST(queued_work, is_started_after_waiting_tasks) {
       open.count_down();
     }
     task_done = true;
-    both.arrive_and_wait(); // needs the caller and the thread
+    both.arrive_and_wait(); // returns only if caller and worker each run one task
   });
   pool.wait_until([] { return false; });
 }
@@ -47,13 +47,13 @@ TEST(queued_work, blocks_the_caller_only_beyond_the_byte_limit) {
   }
   EXPECT_EQ(done, 0) << "the caller has not waited";
   std::jthread opener([&] { open.count_down(); });
-  pool.queue(1, [&] { ++done; }); // one too many
+  pool.queue(1, [&] { ++done; }); // beyond the byte limit, so it blocks
   EXPECT_GE(done, 1);
   pool.wait_until([] { return false; });
   EXPECT_EQ(done, 9);
 }
 
-TEST(queued_work, is_waited_for_until_enough_is_done) {
+TEST(queued_work, is_waited_for_until_the_condition_is_true) {
   thread_pool pool(2);
   std::atomic<int> done{0};
   pool.wait_until([] { return false; }); // nothing is queued
@@ -68,7 +68,7 @@ TEST(queued_work, is_waited_for_until_enough_is_done) {
   EXPECT_LT(done, 20);
   pool.wait_until([] { return false; });
   EXPECT_EQ(done, 20);
-  EXPECT_THROW( // by either call
+  EXPECT_THROW( // queue() throws if the item has already failed, otherwise wait_until() does
       {
         pool.queue(1, [] { throw std::runtime_error("full"); });
         pool.wait_until([] { return false; });
@@ -76,9 +76,9 @@ TEST(queued_work, is_waited_for_until_enough_is_done) {
       std::runtime_error);
 }
 
-TEST(queued_work, is_done_by_a_limited_number_of_threads) {
+TEST(queued_work, is_done_by_a_limited_number_of_threads_at_once) {
   thread_pool pool(13);
-  pool.run(100, [](std::size_t, std::size_t) {}); // now there are threads
+  pool.run(100, [](std::size_t, std::size_t) {}); // starts the worker threads
   std::atomic<std::size_t> inside{0};
   std::atomic<std::size_t> most{0};
   for (int i = 0; i < 200; ++i) {
@@ -94,10 +94,10 @@ TEST(queued_work, is_done_by_a_limited_number_of_threads) {
   EXPECT_LE(most, thread_pool::most_at_queue);
 }
 
-TEST(queued_work, is_not_started_after_a_failure_which_every_call_throws) {
+TEST(queued_work, is_refused_by_every_call_after_a_failure) {
   thread_pool pool(4);
   std::atomic<int> later{0};
-  const auto fail = [&] { // either call may be the one that learns of it
+  const auto fail = [&] {
     pool.queue(1, [] { throw std::runtime_error("full"); });
     pool.wait_until([] { return false; });
   };
@@ -108,11 +108,11 @@ TEST(queued_work, is_not_started_after_a_failure_which_every_call_throws) {
   EXPECT_EQ(later, 0);
 }
 
-TEST(queued_work, stays_queued_after_a_failure) {
+TEST(queued_work, is_not_started_after_an_earlier_item_failed) {
   std::atomic<int> later{0};
   std::latch open(1);
   {
-    thread_pool pool(2); // has begun the work that fails when the others are queued
+    thread_pool pool(2);
     pool.queue(1, [&] {
       open.wait();
       throw std::runtime_error("full");
@@ -123,13 +123,13 @@ TEST(queued_work, stays_queued_after_a_failure) {
     open.count_down();
     EXPECT_THROW(
         for (;;) { pool.queue(1, [&] { ++later; }); }, std::runtime_error);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // a pool that goes on does so
+    std::this_thread::sleep_for(std::chrono::milliseconds(20)); // enough for a pool that wrongly goes on
   }
   EXPECT_EQ(later, 0);
 }
 
 TEST(queued_work, is_dropped_by_the_destructor) {
-  constexpr int tasks = 2000; // take 5 s, in which the destructor surely begins
+  constexpr int tasks = 2000; // take 5 s, so the destructor begins before they are done
   std::atomic<int> done{0};
   std::latch begun(thread_pool::most_at_queue);
   std::latch open(1);

@@ -1,4 +1,5 @@
-// Numbered tasks that a pool runs: members, order, sleep, interrupts and failures.
+// `thread_pool::run`: numbered tasks on the caller (member 0) and the worker threads (other members), their
+// order, idle members, interrupts and failures.
 #include "saeta/executor/thread_pool.hpp"
 #include "support/interrupts.hpp"
 #include "support/without_threads.hpp"
@@ -34,7 +35,34 @@ TEST(thread_pool, does_every_task_once) {
   }
 }
 
-TEST(thread_pool, throws_the_first_failure_after_all_members_have_stopped_and_works_again) {
+TEST(thread_pool, leaves_one_member_of_eight_to_the_program_during_a_call_of_a_background_thread) {
+  thread_pool pool(8);
+  const auto most_at_once = [&](std::size_t expected) {
+    std::atomic<std::size_t> inside{0};
+    std::atomic<std::size_t> most{0};
+    pool.run(64, [&](std::size_t, std::size_t) {
+      const std::size_t now = ++inside;
+      for (std::size_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+      }
+      while (most < expected) { // until so many members are here together
+        std::this_thread::yield();
+      }
+      for (int i = 0; i < 200; ++i) { // a member too many would come meanwhile
+        std::this_thread::yield();
+      }
+      --inside;
+    });
+    return most.load();
+  };
+  EXPECT_EQ(most_at_once(8), 8U);
+  std::size_t in_background = 0;
+  background_thread thread("test");
+  ASSERT_TRUE(thread.start([&] { in_background = most_at_once(7); }));
+  thread.join();
+  EXPECT_EQ(in_background, 7U);
+}
+
+TEST(thread_pool, throws_the_first_failure_after_all_members_stop_and_stays_usable) {
   thread_pool pool(3);
   std::atomic<int> inside{0};
   EXPECT_THROW(pool.run(100,
@@ -57,7 +85,7 @@ TEST(thread_pool, does_not_wait_for_members_without_a_task) {
   std::latch both(2);
   std::latch asked(1);
   std::latch released(1);
-  thread_pool pool(2); // ends before what its threads use
+  thread_pool pool(2); // destroyed before the latches that its threads use
   const auto occupied = std::make_shared<const thread_pool::condition>([&] {
     asked.count_down();
     released.wait();
@@ -115,7 +143,7 @@ TEST(thread_pool, ends_with_an_interrupt_between_two_tasks) {
 
 TEST(thread_pool, runs_a_single_task_on_the_caller) {
   thread_pool pool(4);
-  pool.run(100, [](std::size_t, std::size_t) {}); // now there are threads
+  pool.run(100, [](std::size_t, std::size_t) {}); // starts the worker threads
   for (int i = 0; i < 1000; ++i) {
     pool.run(1, [&, caller = std::this_thread::get_id()](std::size_t member, std::size_t task) {
       EXPECT_EQ(member, 0U);
@@ -125,7 +153,7 @@ TEST(thread_pool, runs_a_single_task_on_the_caller) {
   }
 }
 
-/// The members of a pool that ask whether they may sleep, and what they are told.
+/// A sleep condition for the idle members of a pool, which counts how often they evaluate it.
 struct watched_sleep {
   std::atomic<bool> may_sleep{false};
   std::atomic<int> asked{0};
@@ -154,9 +182,9 @@ TEST(thread_pool, keeps_members_awake_until_the_condition_is_true) {
     std::latch all(3);
     pool.run(
         3, [&](std::size_t, std::size_t) { all.arrive_and_wait(); }, condition);
-    watched.await_more(before + 1); // each member at least once
-    for (int i = 0; watched.asked <= before + 2 && i < 1000;
-         ++i) { // and again, unless its time is over by then
+    watched.await_more(before + 1); // each worker has evaluated the condition
+    // One evaluates it again, unless the time limit for staying awake has passed.
+    for (int i = 0; watched.asked <= before + 2 && i < 1000; ++i) {
       std::this_thread::yield();
     }
     watched.may_sleep = true;
@@ -171,14 +199,14 @@ TEST(thread_pool, keeps_members_awake_for_a_limited_time) {
   pool.run(
       2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }, watched.condition());
   int before = -1;
-  while (before != watched.asked) { // it never is true, so only the time ends it
+  while (before != watched.asked) { // the condition stays false, so only the time limit lets members sleep
     before = watched.asked;
     std::this_thread::sleep_for(10 * thread_pool::most_awake);
   }
   EXPECT_GT(before, 0);
 }
 
-TEST(thread_pool, goes_from_one_round_to_the_next_without_sleep) {
+TEST(thread_pool, runs_call_after_call_without_sleep_in_between) {
   watched_sleep watched;
   thread_pool pool(3);
   for (int round = 0; round < 200; ++round) {
@@ -187,7 +215,7 @@ TEST(thread_pool, goes_from_one_round_to_the_next_without_sleep) {
         30, [&](std::size_t, std::size_t) { ++done; }, watched.condition());
     EXPECT_EQ(done, 30);
   }
-} // and ends while its members are awake
+} // destroys the pool while its members are awake
 
 TEST(thread_pool, lets_members_sleep_at_once_without_a_condition) {
   watched_sleep watched;
@@ -221,7 +249,7 @@ TEST(thread_pool, runs_tasks_on_all_members_at_once) {
     std::vector<std::atomic<int>> took(members);
     pool.run(members, [&](std::size_t member, std::size_t) {
       ++took[member];
-      together.arrive_and_wait(); // never ends with fewer
+      together.arrive_and_wait(); // returns only if every member runs a task
     });
     for (const auto& tasks : took) {
       EXPECT_EQ(tasks, 1);
@@ -229,7 +257,7 @@ TEST(thread_pool, runs_tasks_on_all_members_at_once) {
   }
 }
 
-TEST(thread_pool, continues_with_another_call_during_the_last_tasks_of_one) {
+TEST(thread_pool, runs_another_call_during_the_last_task_of_one) {
   thread_pool pool(3);
   std::latch last_runs(1);
   std::latch other_done(1);
@@ -292,7 +320,7 @@ TEST(thread_pool, has_one_caller_at_a_time_as_member_0) {
   other.join();
 }
 
-/// A call of two tasks that keeps member 0 and the only thread of a pool of two until it is told to end.
+/// A call with two tasks that occupies the caller and the only worker of a pool of two members until end().
 class blocking_call {
 public:
   explicit blocking_call(thread_pool& pool)
@@ -323,7 +351,7 @@ private:
 
 TEST(thread_pool, begins_the_call_with_the_fewest_tasks_first) {
   std::mutex mutex;
-  std::set<std::thread::id> waiting; // callers ask for an interrupt while they wait for member 0
+  std::set<std::thread::id> waiting; // callers that wait to be member 0: these poll the interrupt hook
   const support::interrupts hook([&] {
     const std::lock_guard lock(mutex);
     waiting.insert(std::this_thread::get_id());
@@ -344,7 +372,7 @@ TEST(thread_pool, begins_the_call_with_the_fewest_tasks_first) {
   std::thread few([&] {
     pool.run(2, [&](std::size_t member, std::size_t) {
       few_begun = few_begun || member == 1;
-      both.arrive_and_wait(); // needs the caller and the thread
+      both.arrive_and_wait(); // returns only if caller and worker each run one task
     });
   });
   await_waiting(2);
@@ -353,13 +381,13 @@ TEST(thread_pool, begins_the_call_with_the_fewest_tasks_first) {
   few.join();
 }
 
-TEST(thread_pool, leaves_a_call_for_one_with_fewer_tasks_that_begins_meanwhile) {
-  std::atomic<bool> other_waits{false}; // a caller asks for an interrupt while it waits for member 0
+TEST(thread_pool, moves_a_worker_to_a_shorter_call_that_begins_meanwhile) {
+  std::atomic<bool> other_waits{false}; // a caller that waits to be member 0 polls the interrupt hook
   const support::interrupts hook([&] { other_waits = true; });
   thread_pool pool(2);
   std::latch both_run(3);
   std::latch other_done(1);
-  std::atomic<int> done{0}; // tasks of the longer call, by the thread
+  std::atomic<int> done{0}; // tasks of the longer call that the worker has done
   std::thread longer([&] {
     pool.run(3, [&](std::size_t member, std::size_t task) {
       if (task < 2) {
@@ -394,7 +422,7 @@ TEST(thread_pool, a_caller_that_waits_for_another_can_be_interrupted) {
   EXPECT_EQ(done, 1);
 }
 
-TEST(thread_pool, throws_a_failure_from_the_call_that_has_the_task) {
+TEST(thread_pool, throws_a_failure_only_from_the_call_of_the_task) {
   thread_pool pool(3);
   std::latch both(2);
   std::thread failing([&] {
@@ -434,7 +462,7 @@ TEST(thread_pool, keeps_the_member_number_in_nested_calls) {
   }
 }
 
-TEST(thread_pool, starts_no_more_threads_than_there_is_work_for) {
+TEST(thread_pool, starts_no_more_threads_than_tasks) {
   const auto members_of = [](std::size_t tasks) {
     thread_pool pool(8);
     std::set<std::size_t> seen;
@@ -456,7 +484,7 @@ TEST(thread_pool, starts_no_more_threads_than_there_is_work_for) {
 TEST(thread_pool, continues_with_the_threads_that_could_be_started) {
   thread_pool pool(8);
   std::latch both(2);
-  pool.run(2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }); // one thread
+  pool.run(2, [&](std::size_t, std::size_t) { both.arrive_and_wait(); }); // starts one worker
   const support::without_threads none;
   std::vector<std::atomic<int>> done(100);
   pool.run(done.size(), [&](std::size_t member, std::size_t task) {

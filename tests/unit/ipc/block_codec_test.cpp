@@ -57,7 +57,7 @@ TEST_P(blocks, of_any_size_and_content_round_trip) {
   }
 }
 
-TEST_P(blocks, end_with_the_pool) {
+TEST_P(blocks, are_not_compressed_after_the_pool_failed) {
   const auto fail = [&] { // either call may throw the failure
     pool_.queue(1, [] { throw error(errc::io, "full"); });
     pool_.wait_until([] { return false; });
