@@ -13,14 +13,14 @@ void* map_pages(std::size_t bytes) noexcept {
   }
   // The mapping has room to start at a multiple of a huge page. The surplus is unmapped at once.
   const std::size_t room = bytes >= huge_page_bytes ? bytes + huge_page_bytes : bytes;
-  void* const made = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (made == MAP_FAILED) {
+  void* const result = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (result == MAP_FAILED) {
     return nullptr;
   }
   if (room == bytes) {
-    return made;
+    return result;
   }
-  auto* const first = static_cast<std::byte*>(made);
+  auto* const first = static_cast<std::byte*>(result);
   const std::size_t behind = reinterpret_cast<std::uintptr_t>(first) % huge_page_bytes;
   const std::size_t before = behind == 0 ? 0 : huge_page_bytes - behind;
   if (before != 0) {

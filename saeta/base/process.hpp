@@ -75,11 +75,11 @@ public:
   T& get() {
     instance* known = current_.load(std::memory_order_acquire);
     while (known == nullptr || known->made_in != fork_generation()) {
-      auto* const made = new instance;
-      if (current_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) {
-        return made->value;
+      auto* const result = new instance;
+      if (current_.compare_exchange_strong(known, result, std::memory_order_acq_rel)) {
+        return result->value;
       }
-      delete made;
+      delete result;
     }
     return known->value;
   }

@@ -21,8 +21,8 @@ public:
   /// @throws std::bad_alloc; then it is closed.
   void open(const std::shared_ptr<T>& whole) {
     try {
-      for (way& each : ways_) {
-        each.owner = {std::make_shared<std::shared_ptr<T>>(whole), whole.get()};
+      for (way& way : ways_) {
+        way.owner = {std::make_shared<std::shared_ptr<T>>(whole), whole.get()};
       }
     } catch (...) {
       close();
@@ -34,8 +34,8 @@ public:
   }
   /// Drops its references to the object. Existing copies keep it alive.
   void close() noexcept {
-    for (way& each : ways_) {
-      each.owner.reset();
+    for (way& way : ways_) {
+      way.owner.reset();
     }
   }
 

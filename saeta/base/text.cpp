@@ -101,12 +101,12 @@ std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole) {
   if (bad == std::errc{} && end == text.data() + text.size()) {
     return exact;
   }
-  const auto* const found =
+  const auto* const match =
       std::find_if(units.begin(), units.end(), [&](const unit& u) { return u.name == suffix; });
-  if (found == units.end()) {
+  if (match == units.end()) {
     refuse(text);
   }
-  const double bytes = value * found->bytes;
+  const double bytes = value * match->bytes;
   if (bytes >= 0x1p64) {
     throw error(errc::overflow, concat("'", text, "' is more than 2^64-1 bytes"));
   }

@@ -33,9 +33,9 @@ buffer allocate_memory(const std::shared_ptr<context>& ctx, std::size_t bytes, m
 buffer upload_bytes(const std::shared_ptr<context>& ctx, std::span<const std::byte> source,
                     memory_kind kind) {
   if (kind != own_kind(ctx->device())) {
-    buffer made = allocate_memory(ctx, source.size(), kind);
-    write_bytes(made, source);
-    return made;
+    buffer buffer = allocate_memory(ctx, source.size(), kind);
+    write_bytes(buffer, source);
+    return buffer;
   }
   transfer_plan plan;
   const std::size_t number = plan.add(source);
@@ -68,11 +68,11 @@ void write_bytes(const buffer& target, std::span<const std::byte> source) {
 }
 
 buffer copy_bytes(const std::shared_ptr<context>& ctx, const buffer& source, memory_kind kind) {
-  buffer made = allocate_memory(ctx, source.size(), kind);
+  buffer buffer = allocate_memory(ctx, source.size(), kind);
   if (source.size() != 0) {
-    staging_ring::of(ctx)->copy(made, source, ctx->work_stream());
+    staging_ring::of(ctx)->copy(buffer, source, ctx->work_stream());
   }
-  return made;
+  return buffer;
 }
 
 } // namespace saeta

@@ -41,40 +41,40 @@ public:
       : ctx_(std::move(ctx)), body_(body), empty_(arrow::SliceBuffer(body, 0, 0)) {}
 
   [[nodiscard]] data_ptr placed(const arrow::ArrayData& read) {
-    auto made = std::make_shared<arrow::ArrayData>(read);
-    for (auto& each : made->buffers) { // without rows the only offset has no meaning and is not checked
-      if (each != nullptr && (each->size() == 0 || made->length == 0)) {
-        each = empty_;
+    auto data = std::make_shared<arrow::ArrayData>(read);
+    for (auto& buffer : data->buffers) { // without rows the only offset has no meaning and is not checked
+      if (buffer != nullptr && (buffer->size() == 0 || data->length == 0)) {
+        buffer = empty_;
       }
     }
-    const arrow::DataType& type = storage_of(*made->type);
-    require_sizes(*made, type);
-    for (data_ptr& child : made->child_data) {
+    const arrow::DataType& type = storage_of(*data->type);
+    require_sizes(*data, type);
+    for (data_ptr& child : data->child_data) {
       child = placed(*child);
     }
-    require_children(*made, type);
-    if (made->dictionary != nullptr) {
-      made->dictionary = on_device(made->dictionary);
+    require_children(*data, type);
+    if (data->dictionary != nullptr) {
+      data->dictionary = on_device(data->dictionary);
     }
-    bridge::set_nulls_of_type(*made);
-    if (made->null_count == arrow::kUnknownNullCount || states_nulls(*made, type)) {
-      made->null_count = count_nulls(*made);
+    bridge::set_nulls_of_type(*data);
+    if (data->null_count == arrow::kUnknownNullCount || states_nulls(*data, type)) {
+      data->null_count = count_nulls(*data);
     }
-    if (has_offsets(type.id()) && made->length != 0) {
-      const bool nested = !made->child_data.empty();
-      offsets_.push_back({made.get(), nested ? made->child_data.front()->length : made->buffers[2]->size()});
+    if (has_offsets(type.id()) && data->length != 0) {
+      const bool nested = !data->child_data.empty();
+      offsets_.push_back({data.get(), nested ? data->child_data.front()->length : data->buffers[2]->size()});
     }
-    return made;
+    return data;
   }
 
   /// Checks the first and the last offset of every array with offsets, with one read.
   void check_offsets() {
     std::vector<value_request> requests;
-    for (const offset_check& each : offsets_) {
-      const int width = offset_width(*each.array);
-      const std::uintptr_t first = each.array->buffers[1]->address();
+    for (const offset_check& offset : offsets_) {
+      const int width = offset_width(*offset.array);
+      const std::uintptr_t first = offset.array->buffers[1]->address();
       const auto last =
-          first + static_cast<std::uintptr_t>(each.array->length) * static_cast<unsigned>(width);
+          first + static_cast<std::uintptr_t>(offset.array->length) * static_cast<unsigned>(width);
       requests.push_back({.at = reinterpret_cast<const void*>(first), .width = width});
       requests.push_back({.at = reinterpret_cast<const void*>(last), .width = width});
     }
@@ -215,10 +215,10 @@ std::shared_ptr<arrow::RecordBatch> device_batch(const std::shared_ptr<context>&
     columns.push_back(on_device.placed(*column));
   }
   on_device.check_offsets();
-  auto made =
+  auto result =
       arrow::RecordBatch::Make(read.schema(), read.num_rows(), std::move(columns), body->device_type());
-  check_values(ctx, *made);
-  return made;
+  check_values(ctx, *result);
+  return result;
 }
 
 } // namespace saeta

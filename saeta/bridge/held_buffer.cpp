@@ -38,26 +38,26 @@ const buffer& mark_written(const buffer& bytes) {
 template <class Look>
 void for_each_parent(const arrow::Buffer& of, Look look) {
   std::shared_ptr<arrow::Buffer> held;
-  for (const arrow::Buffer* each = &of; each != nullptr && !look(*each); each = held.get()) {
-    held = each->parent();
+  for (const arrow::Buffer* buffer = &of; buffer != nullptr && !look(*buffer); buffer = held.get()) {
+    held = buffer->parent();
   }
 }
 
 /// Our bytes that the buffer or a parent holds. The range is checked, because any code can construct a slice.
 std::optional<buffer> held_bytes(const arrow::Buffer& of) {
-  std::optional<buffer> found;
+  std::optional<buffer> buffer;
   for_each_parent(of, [&](const arrow::Buffer& each) {
     const auto* const ours = dynamic_cast<const held_buffer*>(&each);
     if (ours != nullptr && of.address() >= ours->address()) {
       const std::size_t offset = of.address() - ours->address();
       const auto size = static_cast<std::size_t>(of.size());
       if (offset <= ours->bytes().size() && size <= ours->bytes().size() - offset) {
-        found = ours->bytes().slice(offset, size);
+        buffer = ours->bytes().slice(offset, size);
       }
     }
     return ours != nullptr;
   });
-  return found;
+  return buffer;
 }
 
 std::optional<buffer> known_bytes(const arrow::Buffer& of) {
@@ -66,19 +66,19 @@ std::optional<buffer> known_bytes(const arrow::Buffer& of) {
   }
   const auto* const lowest = reinterpret_cast<const std::byte*>(of.address());
   const auto size = static_cast<std::size_t>(of.size());
-  const std::shared_ptr<storage> found = find_known(lowest, size);
-  if (found == nullptr || found->ctx()->inherited()) {
+  const std::shared_ptr<storage> storage = find_known(lowest, size);
+  if (storage == nullptr || storage->ctx()->inherited()) {
     return std::nullopt;
   }
-  return buffer(found).slice(of.address() - reinterpret_cast<std::uintptr_t>(found->pointer()), size);
+  return buffer(storage).slice(of.address() - reinterpret_cast<std::uintptr_t>(storage->pointer()), size);
 }
 
 /// Makes the stream wait for the event that came with the buffer. The host waits instead if the event is not
 /// ours. Returns true if there is an event.
 bool wait_for_event(const stream_ref& stream, const arrow::Buffer& of) {
   std::shared_ptr<arrow::Device::SyncEvent> event;
-  for_each_parent(of, [&](const arrow::Buffer& each) {
-    event = each.device_sync_event();
+  for_each_parent(of, [&](const arrow::Buffer& buffer) {
+    event = buffer.device_sync_event();
     return event != nullptr;
   });
   if (event == nullptr || event->get_raw() == nullptr) {

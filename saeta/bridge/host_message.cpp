@@ -93,19 +93,19 @@ std::shared_ptr<arrow::ArrayData> with_slack(const std::shared_ptr<arrow::ArrayD
   if (!has_union(*array)) {
     return array;
   }
-  auto made = std::make_shared<arrow::ArrayData>(*array);
+  auto data = std::make_shared<arrow::ArrayData>(*array);
   if (is_union(*array) && (sliced || array->offset != 0)) {
-    for (auto& buffer : made->buffers) {
+    for (auto& buffer : data->buffers) {
       buffer = with_slack(buffer);
     }
   }
-  for (auto& child : made->child_data) {
+  for (auto& child : data->child_data) {
     child = with_slack(child, true);
   }
-  if (made->dictionary != nullptr) {
-    made->dictionary = with_slack(made->dictionary, false);
+  if (data->dictionary != nullptr) {
+    data->dictionary = with_slack(data->dictionary, false);
   }
-  return made;
+  return data;
 }
 
 } // namespace
@@ -142,9 +142,9 @@ std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& ba
 /// arrays without rows, whose only offset has no meaning.
 void drop_unread(arrow::ArrayData& data) {
   set_nulls_of_type(data);
-  for (auto& each : data.buffers) {
-    if (each != nullptr && data.length == 0) {
-      each = arrow::SliceBuffer(each, 0, 0);
+  for (auto& buffer : data.buffers) {
+    if (buffer != nullptr && data.length == 0) {
+      buffer = arrow::SliceBuffer(buffer, 0, 0);
     }
   }
   for (const auto& child : data.child_data) {

@@ -90,8 +90,8 @@ arrow::Result<std::unique_ptr<arrow::Buffer>> bridged_memory::AllocateBuffer(std
     if (bytes < 0) {
       throw error(errc::invalid_argument, concat("the size of a buffer can't be negative, got ", bytes));
     }
-    const buffer made = allocate_memory(ctx_, static_cast<std::size_t>(bytes), kind_);
-    return std::make_unique<held_buffer>(made, access::write, shared_from_this());
+    const buffer buffer = allocate_memory(ctx_, static_cast<std::size_t>(bytes), kind_);
+    return std::make_unique<held_buffer>(buffer, access::write, shared_from_this());
   });
 }
 
@@ -222,12 +222,12 @@ std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<co
   manager_table& known = all_managers.get();
   const std::lock_guard lock(known.mutex);
   std::weak_ptr<bridged_memory>& entry = known.entries[{ctx.get(), kept}];
-  std::shared_ptr<bridged_memory> found = entry.lock();
-  if (found == nullptr) {
-    found = std::make_shared<bridged_memory>(ctx, kept);
-    entry = found;
+  std::shared_ptr<bridged_memory> memory = entry.lock();
+  if (memory == nullptr) {
+    memory = std::make_shared<bridged_memory>(ctx, kept);
+    entry = memory;
   }
-  return found;
+  return memory;
 }
 
 std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx) {

@@ -57,9 +57,9 @@ public:
 
 private:
   static field to_field(const arrow::Field& source) {
-    owned_schema made;
-    bridge::check(arrow::ExportField(source, made.out()), "schema");
-    return import_field(made.get());
+    owned_schema schema;
+    bridge::check(arrow::ExportField(source, schema.out()), "schema");
+    return import_field(schema.get());
   }
 
   std::unordered_map<const arrow::DataType*, data_type> types_; ///< of plain fields
@@ -70,13 +70,13 @@ private:
 schema fields_of(const arrow::Schema& source) {
   owned_schema without_fields;
   bridge::check(arrow::ExportSchema(*arrow::schema({}, source.metadata()), without_fields.out()), "schema");
-  schema made = import_schema(without_fields.get());
-  made.fields.reserve(source.fields().size());
+  schema schema = import_schema(without_fields.get());
+  schema.fields.reserve(source.fields().size());
   field_reader reader;
-  for (const std::shared_ptr<arrow::Field>& each : source.fields()) {
-    made.fields.push_back(reader.one(*each));
+  for (const std::shared_ptr<arrow::Field>& field : source.fields()) {
+    schema.fields.push_back(reader.one(*field));
   }
-  return made;
+  return schema;
 }
 
 const auto& columns_of(const arrow::RecordBatch& rows) { return rows.column_data(); }
@@ -89,12 +89,12 @@ const arrow::ArrayData* data_of(const arrow::ChunkedArray& column) {
 /// once.
 template <class Columns>
 std::vector<const arrow::ArrayData*> data_of_all(const Columns& columns) {
-  std::vector<const arrow::ArrayData*> found;
-  found.reserve(columns.size());
-  for (const auto& each : columns) {
-    found.push_back(data_of(*each));
+  std::vector<const arrow::ArrayData*> datas;
+  datas.reserve(columns.size());
+  for (const auto& column : columns) {
+    datas.push_back(data_of(*column));
   }
-  return found;
+  return datas;
 }
 std::shared_ptr<arrow::Array> array_of(const arrow::RecordBatch& rows, std::size_t column) {
   return rows.column(static_cast<int>(column));
@@ -117,14 +117,14 @@ ArrowArray borrow_array(const arrow::ArrayData& source, std::array<const void*, 
     return of == nullptr ? nullptr : of->data();
   };
   std::ranges::transform(source.buffers, addresses.begin(), address);
-  ArrowArray made{};
-  made.length = source.length;
-  made.null_count = source.GetNullCount();
-  made.offset = source.offset;
-  made.n_buffers = static_cast<std::int64_t>(source.buffers.size());
-  made.buffers = addresses.data();
-  made.release = [](ArrowArray*) {}; // a null `release` means that the struct is released
-  return made;
+  ArrowArray array{};
+  array.length = source.length;
+  array.null_count = source.GetNullCount();
+  array.offset = source.offset;
+  array.n_buffers = static_cast<std::int64_t>(source.buffers.size());
+  array.buffers = addresses.data();
+  array.release = [](ArrowArray*) {}; // a null `release` means that the struct is released
+  return array;
 }
 
 template <class Rows>
@@ -138,9 +138,9 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
       std::array<const void*, most_buffers> addresses{};
       to.add(borrow_array(column, addresses));
     } else {
-      owned_array& made = kept->exported.emplace_back();
-      bridge::check(arrow::ExportArray(*array_of(*source, i), made.out()), "column");
-      to.add(made.get());
+      owned_array& array = kept->exported.emplace_back();
+      bridge::check(arrow::ExportArray(*array_of(*source, i), array.out()), "column");
+      to.add(array.get());
     }
   }
   to.end(kept);

@@ -187,9 +187,9 @@ void budget_tree::remove(node& gone) noexcept {
     return;
   }
   const std::lock_guard hold(mutex_);
-  for (credit_shard& each : gone.credit) {
-    if (each.open) { // written only under the mutex
-      close_shard({&gone, &each});
+  for (credit_shard& shard : gone.credit) {
+    if (shard.open) { // written only under the mutex
+      close_shard({&gone, &shard});
     }
   }
 }

@@ -34,7 +34,7 @@ std::optional<reservation> reservation::make_by(std::shared_ptr<budget> from, st
                                                                          : std::nullopt;
 }
 
-reservation::reservation(std::unique_ptr<state> made) : state_(std::move(made)) {}
+reservation::reservation(std::unique_ptr<state> state) : state_(std::move(state)) {}
 
 reservation::reservation(reservation&&) noexcept = default;
 

@@ -51,7 +51,7 @@ public:
 
 private:
   struct state;
-  explicit reservation(std::unique_ptr<state> made);
+  explicit reservation(std::unique_ptr<state> state);
   std::unique_ptr<state> state_;
 };
 

@@ -142,11 +142,11 @@ budget_tree::promise budget_tree::reserve(node& at, std::uint64_t bytes, bool ov
   if (bytes > available && !overbook) {
     throw error(refuse_locked(at, bytes));
   }
-  promise made;
-  made.firm = std::min(bytes, available);
-  made.overbooked = bytes - made.firm;
-  add_reserved(at, made.firm);
-  return made;
+  promise promise;
+  promise.firm = std::min(bytes, available);
+  promise.overbooked = bytes - promise.firm;
+  add_reserved(at, promise.firm);
+  return promise;
 }
 
 bool budget_tree::draw_locked(node& at, promise& from, std::uint64_t bytes) noexcept {

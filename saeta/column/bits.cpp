@@ -19,15 +19,15 @@ buffer allocate_like(const column& source, std::size_t bytes) {
 }
 
 target make_target(const column& source, std::size_t value_bytes) {
-  target made;
-  made.values = allocate_like(source, value_bytes);
+  target target;
+  target.values = allocate_like(source, value_bytes);
   if (source.validity().present() && source.known_null_count() != 0) {
-    made.validity = allocate_like(source, bitmap_bytes(source.length()));
+    target.validity = allocate_like(source, bitmap_bytes(source.length()));
     if (source.known_null_count() == column::unknown_nulls) {
-      made.null_count = allocate_like(source, sizeof(std::int64_t));
+      target.null_count = allocate_like(source, sizeof(std::int64_t));
     }
   }
-  return made;
+  return target;
 }
 
 /// Realigns the validity to bit 0. Returns the null count, counted in the same pass if it was unknown.

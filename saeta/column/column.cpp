@@ -299,8 +299,8 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
 }
 
 void append_reads(const column& of, storage_reads& to) {
-  std::ranges::for_each(of.buffers(), [&](const buffer& each) { to.add(each); });
-  std::ranges::for_each(of.children(), [&](const column& each) { append_reads(each, to); });
+  std::ranges::for_each(of.buffers(), [&](const buffer& buffer) { to.add(buffer); });
+  std::ranges::for_each(of.children(), [&](const column& column) { append_reads(column, to); });
   if (of.dictionary() != nullptr) {
     append_reads(*of.dictionary(), to);
   }
@@ -332,9 +332,9 @@ bool same_memory(const column& a, const column& b) {
 std::uint64_t column::byte_size() const {
   std::uint64_t bytes = facts().bytes;
   if (bytes == row_facts::unknown_bytes) {
-    const row_bytes found = bytes_of_columns(std::span(this, 1), scattered_rows::sparse);
-    bytes = found.total();
-    if (found.measured) {
+    const row_bytes row_bytes = bytes_of_columns(std::span(this, 1), scattered_rows::sparse);
+    bytes = row_bytes.total();
+    if (row_bytes.measured) {
       facts().bytes = bytes;
     }
   }
@@ -371,16 +371,16 @@ void append_unknown(const column& of, std::vector<const column*>& unknown) {
 
 void column::count_nulls(std::span<const column> of) {
   std::vector<const column*> unknown;
-  for (const column& each : of) {
-    append_unknown(each, unknown);
+  for (const column& column : of) {
+    append_unknown(column, unknown);
   }
   if (unknown.empty()) {
     return;
   }
   const std::shared_ptr<context>& ctx = unknown.front()->ctx_;
   storage_reads memory;
-  for (const column* const each : unknown) {
-    memory.add(each->validity());
+  for (const column* const column : unknown) {
+    memory.add(column->validity());
   }
   use_token token(ctx->work_stream(), memory.uses());
   std::vector<std::int64_t> counts(unknown.size());

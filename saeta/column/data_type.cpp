@@ -174,14 +174,14 @@ std::string name_with_parameters(const known_type& known, const ArrowSchemaView&
 }
 
 std::string format_of(type_id simple) {
-  const auto* const found = std::find_if(known_types.begin(), known_types.end(),
+  const auto* const match = std::find_if(known_types.begin(), known_types.end(),
                                          [&](const known_type& known) { return known.id == simple; });
-  if (found == known_types.end() || found->format.empty()) {
+  if (match == known_types.end() || match->format.empty()) {
     throw error(errc::invalid_argument,
-                concat("type ", found == known_types.end() ? "of unknown id" : found->name,
+                concat("type ", match == known_types.end() ? "of unknown id" : match->name,
                        " has parameters: make it from its format string"));
   }
-  return std::string(found->format);
+  return std::string(match->format);
 }
 
 template <class T>
@@ -299,16 +299,16 @@ data_type::data_type(type_id simple) : data_type(parse(format_of(simple))) {}
 const data_type::parts* data_type::find_simple(std::string_view format) {
   using list = std::unordered_map<std::string_view, parts>;
   static const list& all = *new list([] { // never destroyed: types may outlive static objects
-    list made;
-    for (const known_type& each : known_types) {
-      if (!each.format.empty()) {
-        made.emplace(each.format, parse_simple(each.format));
+    list list;
+    for (const known_type& known_type : known_types) {
+      if (!known_type.format.empty()) {
+        list.emplace(known_type.format, parse_simple(known_type.format));
       }
     }
-    return made;
+    return list;
   }());
-  const auto found = all.find(format);
-  return found == all.end() ? nullptr : &found->second;
+  const auto entry = all.find(format);
+  return entry == all.end() ? nullptr : &entry->second;
 }
 
 data_type data_type::parse(std::string_view format) {
@@ -320,65 +320,65 @@ data_type data_type::parse(std::string_view format) {
 
 data_type::parts data_type::parse_simple(std::string_view format) {
   require_no_zero_byte(format);
-  parts made;
-  made.format = without_zero_size(format);
-  const ArrowSchemaView view = view_of(made.format, {});
+  parts parts;
+  parts.format = without_zero_size(format);
+  const ArrowSchemaView view = view_of(parts.format, {});
   const known_type& known = known_type_of(view.type);
-  made.id = known.id;
-  take_layout(known.layout, view.layout, made);
-  made.name = name_with_parameters(known, view);
+  parts.id = known.id;
+  take_layout(known.layout, view.layout, parts);
+  parts.name = name_with_parameters(known, view);
   if (view.decimal_bitwidth != 0) {
-    made.format = decimal_format(view, made.format);
-    made.decimal_scale = view.decimal_scale;
+    parts.format = decimal_format(view, parts.format);
+    parts.decimal_scale = view.decimal_scale;
   }
   if (known.id == type_id::fixed_size_binary) {
     const std::int32_t size = size_in(format, "w:", view.fixed_size);
-    made.buffers[1].width = size;
-    made.name = concat(known.name, "[", size, "]");
-    made.format = format;
+    parts.buffers[1].width = size;
+    parts.name = concat(known.name, "[", size, "]");
+    parts.format = format;
   }
-  return made;
+  return parts;
 }
 
 data_type data_type::nested(std::string_view format, std::vector<field> children, bool keys_sorted) {
   require_no_zero_byte(format);
-  parts made;
-  made.format = without_zero_size(format);
-  const ArrowSchemaView view = view_of(made.format, children);
+  parts parts;
+  parts.format = without_zero_size(format);
+  const ArrowSchemaView view = view_of(parts.format, children);
   const known_type& known = known_type_of(view.type);
-  made.id = known.id;
-  take_layout(known.layout, view.layout, made);
-  made.format = format;
-  made.keys_sorted = keys_sorted;
+  parts.id = known.id;
+  take_layout(known.layout, view.layout, parts);
+  parts.format = format;
+  parts.keys_sorted = keys_sorted;
   if (known.id == type_id::fixed_size_list) {
-    made.list_size = size_in(format, "+w:", view.fixed_size);
+    parts.list_size = size_in(format, "+w:", view.fixed_size);
   } else if (view.union_type_ids != nullptr) {
-    made.type_codes = codes_of(view, made.format, children.size());
+    parts.type_codes = codes_of(view, parts.format, children.size());
   } else if (known.id == type_id::run_end_encoded) {
-    require_run_ends(children, made.format);
+    require_run_ends(children, parts.format);
   }
   if (keys_sorted && known.id != type_id::map) {
     refuse_text(format, "only the keys of a map can be sorted");
   }
   for (field& child : children) {
     child.type = check_nested(child.type);
-    made.depth = std::max(made.depth, child.type.depth() + 1);
+    parts.depth = std::max(parts.depth, child.type.depth() + 1);
   }
-  require_depth(made.depth);
-  made.name = nested_name(known, children, made.type_codes, keys_sorted);
+  require_depth(parts.depth);
+  parts.name = nested_name(known, children, parts.type_codes, keys_sorted);
   if (known.id == type_id::fixed_size_list) {
-    made.name += concat("[", made.list_size, "]");
+    parts.name += concat("[", parts.list_size, "]");
   }
-  made.children = std::make_shared<const std::vector<field>>(std::move(children));
-  return data_type(std::move(made));
+  parts.children = std::make_shared<const std::vector<field>>(std::move(children));
+  return data_type(std::move(parts));
 }
 
 /// nanoarrow knows how wide the values of each type are.
-void data_type::take_layout(layout_kind layout, const ArrowLayout& widths, parts& made) {
-  made.layout = describe(layout);
-  for (std::size_t i = 0; i < made.layout.buffers.count; ++i) {
-    const buffer_role role = made.layout.buffers.all[i];
-    made.buffers[i] = {role, static_cast<std::int32_t>(widths.element_size_bits[i] / 8), name_of(role)};
+void data_type::take_layout(layout_kind layout, const ArrowLayout& widths, parts& parts) {
+  parts.layout = describe(layout);
+  for (std::size_t i = 0; i < parts.layout.buffers.count; ++i) {
+    const buffer_role role = parts.layout.buffers.all[i];
+    parts.buffers[i] = {role, static_cast<std::int32_t>(widths.element_size_bits[i] / 8), name_of(role)};
   }
 }
 
@@ -387,33 +387,33 @@ data_type data_type::dictionary(const data_type& index, const data_type& values,
     throw error(errc::type_mismatch,
                 concat("dictionary indices are of type ", index.name(), ", expected an integer type"));
   }
-  parts made = *index.with_extension({}, {}).parts_;
-  made.id = type_id::dictionary;
-  made.ordered = ordered;
-  made.name = concat("dictionary<values=", check_nested(values).name(), ", indices=", index.name(),
-                     ", ordered=", ordered ? 1 : 0, ">");
-  made.depth = values.depth() + 1;
-  require_depth(made.depth);
-  made.index = std::make_shared<const data_type>(index);
-  made.value = std::make_shared<const data_type>(check_nested(values));
-  return data_type(std::move(made));
+  parts parts = *index.with_extension({}, {}).parts_;
+  parts.id = type_id::dictionary;
+  parts.ordered = ordered;
+  parts.name = concat("dictionary<values=", check_nested(values).name(), ", indices=", index.name(),
+                      ", ordered=", ordered ? 1 : 0, ">");
+  parts.depth = values.depth() + 1;
+  require_depth(parts.depth);
+  parts.index = std::make_shared<const data_type>(index);
+  parts.value = std::make_shared<const data_type>(check_nested(values));
+  return data_type(std::move(parts));
 }
 
 data_type data_type::bool8() { return data_type(type_id::int8).with_extension("arrow.bool8", {}); }
 
 data_type data_type::byte_bool() {
-  parts made = *find_simple("c");
-  made.byte_bool = true;
-  made.name = "bool8";
-  return data_type(std::move(made));
+  parts parts = *find_simple("c");
+  parts.byte_bool = true;
+  parts.name = "bool8";
+  return data_type(std::move(parts));
 }
 
 data_type data_type::of_symbols(std::shared_ptr<symbol_table> table, std::string name) {
   require_argument(table, "table");
-  parts made = *find_simple("I");
-  made.symbols = std::move(table);
-  made.name = std::move(name);
-  return data_type(std::move(made));
+  parts parts = *find_simple("I");
+  parts.symbols = std::move(table);
+  parts.name = std::move(name);
+  return data_type(std::move(parts));
 }
 
 data_type data_type::with_extension(std::string name, std::string metadata) const {

@@ -210,12 +210,12 @@ private:
     std::shared_ptr<const std::vector<field>> children{};
     std::vector<std::int8_t> type_codes{};
   };
-  explicit data_type(parts made);
+  explicit data_type(parts parts);
   explicit data_type(const parts* of_the_process) noexcept;
 
   static bool same_parts(const parts& a, const parts& b) noexcept;
   static parts parse_simple(std::string_view format);
-  static void take_layout(layout_kind layout, const ArrowLayout& widths, parts& made);
+  static void take_layout(layout_kind layout, const ArrowLayout& widths, parts& parts);
   /// Finds a type without parameters by its format; null for others.
   static const parts* find_simple(std::string_view format);
 

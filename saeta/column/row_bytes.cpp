@@ -74,20 +74,20 @@ private:
     std::int64_t limit;
   };
 
-  void add(const column& of, referred_rows& made) {
+  void add(const column& of, referred_rows& rows) {
     const data_type& type = of.type();
     if (const auto known = rows_of_children(type, of.offset(), of.length())) {
-      made.rows[0] = *known;
+      rows.rows[0] = *known;
     } else if (const std::size_t width = type.offset_width(); width != 0) {
-      add_offsets(of, width, made.rows[0]);
+      add_offsets(of, width, rows.rows[0]);
     } else if (type.mapping() == row_mapping::run_ends) {
-      add_runs(of, made.rows[0]);
+      add_runs(of, rows.rows[0]);
     } else if (type.mapping() == row_mapping::scattered || type.has_variadic_buffers()) {
-      made.rows.resize(std::max<std::size_t>(of.children().size(), 1));
-      for (std::size_t i = 0; i < made.rows.size(); ++i) {
-        made.rows[i] = {0, limit_of(of, i)};
-        if (is_counted(of, made.rows[i].count)) {
-          add_count(of, i, made.rows[i]);
+      rows.rows.resize(std::max<std::size_t>(of.children().size(), 1));
+      for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+        rows.rows[i] = {0, limit_of(of, i)};
+        if (is_counted(of, rows.rows[i].count)) {
+          add_count(of, i, rows.rows[i]);
         }
       }
     }
@@ -125,9 +125,9 @@ private:
       return;
     }
     for (const std::int64_t row : {of.offset(), of.offset() + of.length()}) {
-      value_request& made = requests_.emplace_back();
-      made.at = static_cast<const std::byte*>(address_of(of, 1)) + static_cast<std::size_t>(row) * width;
-      made.width = static_cast<std::int32_t>(width);
+      value_request& request = requests_.emplace_back();
+      request.at = static_cast<const std::byte*>(address_of(of, 1)) + static_cast<std::size_t>(row) * width;
+      request.width = static_cast<std::int32_t>(width);
       add_read(of.offsets(), {static_cast<std::size_t>(row) * width, width});
     }
     questions_.push_back({&of, &target, target.count});
@@ -141,13 +141,13 @@ private:
     }
     const auto width = static_cast<std::size_t>(ends.type().byte_width());
     for (const std::int64_t row : {of.offset(), of.offset() + of.length() - 1}) {
-      value_request& made = requests_.emplace_back();
-      made.at = static_cast<const std::byte*>(address_of(ends, 1)) +
-                static_cast<std::size_t>(ends.offset()) * width;
-      made.width = static_cast<std::int32_t>(width);
-      made.search = true;
-      made.count = ends.length();
-      made.greater = row;
+      value_request& request = requests_.emplace_back();
+      request.at = static_cast<const std::byte*>(address_of(ends, 1)) +
+                   static_cast<std::size_t>(ends.offset()) * width;
+      request.width = static_cast<std::int32_t>(width);
+      request.search = true;
+      request.count = ends.length();
+      request.greater = row;
     }
     add_read(ends.values(), {static_cast<std::size_t>(ends.offset()) * width,
                              static_cast<std::size_t>(ends.length()) * width});
@@ -161,24 +161,24 @@ private:
     if (!is_readable(of, values) || (values + 1 < type.buffer_count() && !is_readable(of, values + 1))) {
       return;
     }
-    take_step& made = steps_.emplace_back();
-    made.count = of.length();
-    made.from = {.first = of.offset(), .count = of.length(), .limit = limit_of(of, child)};
-    made.from.values = address_of(of, values);
+    take_step& step = steps_.emplace_back();
+    step.count = of.length();
+    step.from = {.first = of.offset(), .count = of.length(), .limit = limit_of(of, child)};
+    step.from.values = address_of(of, values);
     if (type.has_variadic_buffers()) {
-      made.kind = take_kind::own_views;
-      made.width = type.buffer(values).width;
-      made.from.limit = static_cast<std::int64_t>(of.buffers().size() - type.buffer_count());
+      step.kind = take_kind::own_views;
+      step.width = type.buffer(values).width;
+      step.from.limit = static_cast<std::int64_t>(of.buffers().size() - type.buffer_count());
       if (of.known_null_count() != 0) {
-        made.from.validity = static_cast<const std::uint8_t*>(address_of(of, 0));
+        step.from.validity = static_cast<const std::uint8_t*>(address_of(of, 0));
         add_rows(of, 0);
       }
       add_table(of);
     } else {
-      made.kind = type.type_codes().empty() ? take_kind::list_views : take_kind::union_rows;
-      made.width = type.buffer(values + 1).width;
-      made.from.second = address_of(of, values + 1);
-      made.code = type.type_codes().empty() ? std::int8_t{0} : type.type_codes()[child];
+      step.kind = type.type_codes().empty() ? take_kind::list_views : take_kind::union_rows;
+      step.width = type.buffer(values + 1).width;
+      step.from.second = address_of(of, values + 1);
+      step.code = type.type_codes().empty() ? std::int8_t{0} : type.type_codes()[child];
       add_rows(of, values + 1);
     }
     add_rows(of, values);
@@ -196,7 +196,7 @@ private:
     const auto behind = of.buffers().subspan(of.type().buffer_count());
     tables_.emplace_back(steps_.size() - 1, table_.size());
     std::ranges::transform(behind, std::back_inserter(table_),
-                           [](const buffer& each) { return static_cast<std::int64_t>(each.size()); });
+                           [](const buffer& buffer) { return static_cast<std::int64_t>(buffer.size()); });
     table_.resize(table_.size() + behind.size());
   }
 
@@ -298,8 +298,8 @@ private:
 
 std::int64_t bytes_behind_views(const column& of) {
   std::int64_t all = 0;
-  for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
-    all += static_cast<std::int64_t>(each.size());
+  for (const buffer& buffer : of.buffers().subspan(of.type().buffer_count())) {
+    all += static_cast<std::int64_t>(buffer.size());
   }
   return all;
 }
@@ -317,11 +317,11 @@ public:
 
   row_bytes run(std::vector<column> level) {
     while (!level.empty()) {
-      const std::vector<referred_rows> found = find_referred_rows(level, counted_, made_.measured);
+      const std::vector<referred_rows> rows = find_referred_rows(level, counted_, made_.measured);
       std::vector<column> next;
       for (std::size_t i = 0; i < level.size(); ++i) {
-        add_buffers(level[i], found[i]);
-        add_children(level[i], found[i], next);
+        add_buffers(level[i], rows[i]);
+        add_children(level[i], rows[i], next);
         add_dictionary(level[i], next);
       }
       level = std::move(next);
@@ -336,33 +336,33 @@ private:
     }
   }
 
-  void add_buffers(const column& of, const referred_rows& found) {
+  void add_buffers(const column& of, const referred_rows& referred_rows) {
     const data_type& type = of.type();
     const auto first = static_cast<std::size_t>(of.offset());
     const auto rows = static_cast<std::size_t>(of.length());
     for (std::size_t i = 0; i < type.buffer_count(); ++i) {
       const buffer_spec spec = type.buffer(i);
       const bool bytes = spec.role == buffer_role::bytes;
-      add(of.buffers()[i], bytes ? byte_window{static_cast<std::size_t>(found.rows[0].first),
-                                               static_cast<std::size_t>(found.rows[0].count)}
+      add(of.buffers()[i], bytes ? byte_window{static_cast<std::size_t>(referred_rows.rows[0].first),
+                                               static_cast<std::size_t>(referred_rows.rows[0].count)}
                                  : bytes_of_rows(spec, first, rows));
     }
     if (!type.has_variadic_buffers()) {
       return;
     }
-    const std::int64_t referred = found.rows[0].count;
+    const std::int64_t referred = referred_rows.rows[0].count;
     if (counted_ != scattered_rows::all && referred < bytes_behind_views(of)) {
       made_.behind_views += static_cast<std::uint64_t>(referred);
       return;
     }
-    for (const buffer& each : of.buffers().subspan(type.buffer_count())) {
-      add(each, {0, each.size()});
+    for (const buffer& buffer : of.buffers().subspan(type.buffer_count())) {
+      add(buffer, {0, buffer.size()});
     }
   }
 
-  static void add_children(const column& of, const referred_rows& found, std::vector<column>& next) {
+  static void add_children(const column& of, const referred_rows& referred_rows, std::vector<column>& next) {
     for (std::size_t i = 0; i < of.children().size(); ++i) {
-      const child_rows& rows = found.rows[found.rows.size() == 1 ? 0 : i];
+      const child_rows& rows = referred_rows.rows[referred_rows.rows.size() == 1 ? 0 : i];
       if (rows.count != 0) {
         next.push_back(of.children()[i].slice(rows.first, rows.count));
       }
@@ -403,9 +403,9 @@ std::uint64_t row_bytes::total() const {
 
 row_bytes bytes_of_columns(std::span<const column> columns, scattered_rows counted, bool dictionaries) {
   std::vector<column> level;
-  for (const column& each : columns) {
-    if (each.length() != 0 || each.dictionary() != nullptr) {
-      level.push_back(each);
+  for (const column& column : columns) {
+    if (column.length() != 0 || column.dictionary() != nullptr) {
+      level.push_back(column);
     }
   }
   return byte_counter(counted, dictionaries).run(std::move(level));

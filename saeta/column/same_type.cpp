@@ -69,15 +69,15 @@ std::optional<fields> united_fields(std::span<const field> first, std::span<cons
   if (first.size() != other.size()) {
     return std::nullopt;
   }
-  fields made;
+  fields fields;
   for (std::size_t i = 0; i < first.size(); ++i) {
     auto together = united_field(first[i], other[i], named);
     if (!together) {
       return std::nullopt;
     }
-    made.push_back(*std::move(together));
+    fields.push_back(*std::move(together));
   }
-  return made;
+  return fields;
 }
 
 std::optional<fields> united_children(const data_type& first, const data_type& other) {
@@ -140,17 +140,17 @@ std::optional<data_type> united_type(const data_type& first, const data_type& ot
   if (!same_kind(first, other)) {
     return std::nullopt;
   }
-  auto made =
+  auto result =
       first.id() == type_id::dictionary ? united_dictionary(first, other) : united_nested(first, other);
-  if (made && !first.extension_name().empty()) {
-    return made->with_extension(first.extension_name(), first.extension_metadata());
+  if (result && !first.extension_name().empty()) {
+    return result->with_extension(first.extension_name(), first.extension_metadata());
   }
-  return made;
+  return result;
 }
 
 schema united_schema(const schema& first, std::string_view first_name, const schema& other,
                      std::string_view other_name) {
-  schema made{{}, first.metadata};
+  schema schema{{}, first.metadata};
   for (std::size_t i = 0; i < std::max(first.fields.size(), other.fields.size()); ++i) {
     const field* const expected = field_at(first, i);
     const field* const has = field_at(other, i);
@@ -159,9 +159,9 @@ schema united_schema(const schema& first, std::string_view first_name, const sch
     if (!together) {
       refuse(other_name, i, has, expected, first_name);
     }
-    made.fields.push_back(*std::move(together));
+    schema.fields.push_back(*std::move(together));
   }
-  return made;
+  return schema;
 }
 
 void require_fits(const schema& given, std::string_view name, const schema& meant) {

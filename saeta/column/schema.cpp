@@ -11,12 +11,12 @@ namespace {
 
 /// Removes the first entry of a key from the list and returns its value; nullopt if there is none.
 std::optional<std::string> take(metadata_list& from, std::string_view key) {
-  const auto found = std::ranges::find(from, key, &metadata_list::value_type::first);
-  if (found == from.end()) {
+  const auto match = std::ranges::find(from, key, &metadata_list::value_type::first);
+  if (match == from.end()) {
     return std::nullopt;
   }
-  std::string value = std::move(found->second);
-  from.erase(found);
+  std::string value = std::move(match->second);
+  from.erase(match);
   return value;
 }
 
@@ -34,19 +34,19 @@ data_type take_extension(const data_type& storage, metadata_list& metadata) {
 
 std::size_t schema::index_of(std::string_view name) const {
   const auto has_name = [&](const field& candidate) { return candidate.name == name; };
-  const auto found = std::find_if(fields.begin(), fields.end(), has_name);
-  if (found == fields.end()) {
+  const auto match = std::find_if(fields.begin(), fields.end(), has_name);
+  if (match == fields.end()) {
     std::vector<std::string_view> names;
-    for (const field& each : fields) {
-      names.push_back(each.name);
+    for (const field& field : fields) {
+      names.push_back(field.name);
     }
     throw error(errc::column_name, unknown_column_text(name, names));
   }
-  const auto count = std::count_if(found, fields.end(), has_name);
+  const auto count = std::count_if(match, fields.end(), has_name);
   if (count > 1) {
     throw error(errc::column_name, concat(count, " columns are named '", name, "': choose one by its index"));
   }
-  return static_cast<std::size_t>(found - fields.begin());
+  return static_cast<std::size_t>(match - fields.begin());
 }
 
 namespace {
@@ -76,17 +76,17 @@ std::size_t distance(std::string_view one, std::string_view other) {
 
 /// Empty if no name is close. About a third of the letters may differ; of one or two letters, only the case.
 std::string_view closest(std::string_view wanted, std::span<const std::string_view> known) {
-  std::string_view found;
+  std::string_view text;
   std::size_t least = wanted.size() < 3 ? 1 : (wanted.size() + 2) / 3 + 1;
   for (const std::string_view name : known) {
     if (std::max(name.size(), wanted.size()) <= longest_compared) {
       if (const std::size_t differs = distance(wanted, name); differs < least) {
-        found = name;
+        text = name;
         least = differs;
       }
     }
   }
-  return found;
+  return text;
 }
 
 } // namespace
@@ -107,8 +107,8 @@ std::string unknown_column_text(std::string_view wanted, std::span<const std::st
 
 std::size_t schema_index::index_of(std::string_view name) const {
   std::call_once(built_, [this] { build(); });
-  const auto found = places_.find(name);
-  return found != places_.end() ? found->second : fields_.index_of(name); // throws the error for the name
+  const auto entry = places_.find(name);
+  return entry != places_.end() ? entry->second : fields_.index_of(name); // throws the error for the name
 }
 
 void schema_index::build() const {

@@ -88,12 +88,12 @@ std::shared_ptr<const field> table::shared_field(std::size_t index) const {
 
 std::vector<column> table::pieces(std::size_t index) const {
   require_column(*this, index);
-  std::vector<column> found;
-  found.reserve(batches_.size());
+  std::vector<column> columns;
+  columns.reserve(batches_.size());
   for (const batch& piece : batches_) {
-    found.push_back(piece.columns[index]);
+    columns.push_back(piece.columns[index]);
   }
-  return found;
+  return columns;
 }
 
 table table::slice(std::int64_t offset, std::int64_t length) const {
@@ -146,9 +146,9 @@ std::uint64_t table::byte_size() const {
     for (const batch& piece : batches_) {
       columns.insert(columns.end(), piece.columns.begin(), piece.columns.end());
     }
-    const row_bytes found = bytes_of_columns(columns, scattered_rows::sparse);
-    bytes = found.total();
-    if (found.measured) {
+    const row_bytes row_bytes = bytes_of_columns(columns, scattered_rows::sparse);
+    bytes = row_bytes.total();
+    if (row_bytes.measured) {
       bytes_.store(bytes);
     }
   }
@@ -222,11 +222,11 @@ counted_table counted_table::make(table capacity, column count, std::optional<st
   if (!count.ctx()->shares_with(*capacity.ctx())) {
     throw error(errc::invalid_argument, "the row count is in another context than the table");
   }
-  counted_table made(std::move(capacity), std::move(count));
+  counted_table table(std::move(capacity), std::move(count));
   if (known) {
-    made.known_->store(require_room(*known, made.capacity_.rows()), std::memory_order_relaxed);
+    table.known_->store(require_room(*known, table.capacity_.rows()), std::memory_order_relaxed);
   }
-  return made;
+  return table;
 }
 
 std::int64_t counted_table::rows() const {

@@ -67,11 +67,11 @@ private:
   [[nodiscard]] std::string union_reason() const {
     const auto id = static_cast<std::int8_t>(values_.number(0, row_, 1));
     const auto codes = type_.type_codes();
-    const auto found = std::ranges::find(codes, id);
-    if (found == codes.end()) {
+    const auto match = std::ranges::find(codes, id);
+    if (match == codes.end()) {
       return concat("type id ", +id, " at row ", row_, " is not one of the union's");
     }
-    const auto child = static_cast<std::size_t>(found - codes.begin());
+    const auto child = static_cast<std::size_t>(match - codes.begin());
     return concat("offset ", values_.number(1, row_, sizeof(std::int32_t)), " at row ", row_,
                   " is outside of child '", type_.children()[child].name, "', which has ",
                   values_.child_rows(child), " rows");

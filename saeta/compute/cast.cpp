@@ -42,11 +42,11 @@ column nulls(const std::shared_ptr<context>& ctx, const data_type& type, std::in
   ctx->copies().fill(token.mutable_data<std::byte>(chosen.memory), 0xff, chosen.memory.size(),
                      token.stream()); // no_row
   token.finish();
-  const std::vector<column> made = take(std::span(&none, 1), chosen);
-  if (made.size() != 1) {
+  const std::vector<column> columns = take(std::span(&none, 1), chosen);
+  if (columns.size() != 1) {
     throw error(errc::overflow, concat(rows, " nulls of type ", type.name(), " do not fit into one column"));
   }
-  return made.front();
+  return columns.front();
 }
 
 column conform(const column& source, const data_type& to) {
@@ -75,11 +75,11 @@ table conform(const table& source, std::shared_ptr<const schema_index> fields) {
     throw error(errc::invalid_argument, concat("a schema of ", fields->fields().fields.size(), " fields for ",
                                                source.column_count(), " columns"));
   }
-  std::vector<batch> made;
-  for (const batch& each : source.batches()) {
-    made.push_back(conform(each, fields->fields()));
+  std::vector<batch> batches;
+  for (const batch& batch : source.batches()) {
+    batches.push_back(conform(batch, fields->fields()));
   }
-  return table::make_sharing(source.ctx(), std::move(fields), std::move(made));
+  return table::make_sharing(source.ctx(), std::move(fields), std::move(batches));
 }
 
 namespace {
@@ -98,19 +98,19 @@ decimal_source source_of_decimals(const data_type& type) {
                 concat("a column of ", type.name(), " can't be cast: decimals with a scale of -",
                        most_decimal_scale, " to ", most_decimal_scale, " become other numbers"));
   }
-  decimal_source made{.bytes = type.byte_width(), .scale = scale, .power = {1}};
+  decimal_source source{.bytes = type.byte_width(), .scale = scale, .power = {1}};
   double divisor = 1;
   for (std::int32_t digit = 0; digit < std::abs(scale); ++digit) {
     divisor *= 10;
     std::uint64_t carry = 0;
-    for (std::uint32_t& word : made.power) {
+    for (std::uint32_t& word : source.power) {
       carry += std::uint64_t{word} * 10;
       word = static_cast<std::uint32_t>(carry);
       carry >>= 32;
     }
   }
-  made.exact_divisor = scale >= 0 && scale <= most_exact_digits ? divisor : 0;
-  return made;
+  source.exact_divisor = scale >= 0 && scale <= most_exact_digits ? divisor : 0;
+  return source;
 }
 
 } // namespace

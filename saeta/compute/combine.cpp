@@ -37,8 +37,8 @@ std::shared_ptr<void> fetch_dictionaries(const std::shared_ptr<context>& ctx, st
   host_batch there = download(ctx, wanted);
   if (ctx->on_host()) { // nothing was copied: wait for pending writes
     std::vector<use> uses;
-    for (const column& each : wanted.columns) {
-      std::ranges::transform(each.buffers(), std::back_inserter(uses), reads);
+    for (const column& column : wanted.columns) {
+      std::ranges::transform(column.buffers(), std::back_inserter(uses), reads);
     }
     const use_token written(ctx->work_stream(), uses);
   }
@@ -74,10 +74,10 @@ std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std
   std::vector<join_node> nodes = join_nodes(ctx, columns);
   const std::shared_ptr<void> dictionaries = fetch_dictionaries(ctx, nodes);
   const std::size_t pieces = columns.front().size();
-  std::vector<batch> made;
+  std::vector<batch> batches;
   for (std::size_t first = 0; first < pieces;) {
     const std::size_t end = take_group(nodes, first, pieces);
-    batch& joined = made.emplace_back();
+    batch& joined = batches.emplace_back();
     joined.rows = nodes.front().rows;
     if (end - first == 1) {
       for (const std::vector<column>& of : columns) {
@@ -88,7 +88,7 @@ std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std
     }
     first = end;
   }
-  return made;
+  return batches;
 }
 
 void require_same(std::span<const column> pieces) {
@@ -121,11 +121,11 @@ std::vector<column> combine_chunks(std::span<const column> pieces) {
   if (columns[0].size() <= 1) {
     return {columns[0].empty() ? pieces.front() : columns[0].front()};
   }
-  std::vector<column> made;
-  for (batch& each : join(pieces.front().ctx(), columns)) {
-    made.push_back(std::move(each.columns.front()));
+  std::vector<column> result;
+  for (batch& batch : join(pieces.front().ctx(), columns)) {
+    result.push_back(std::move(batch.columns.front()));
   }
-  return made;
+  return result;
 }
 
 table combine_chunks(const table& source) {

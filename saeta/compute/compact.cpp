@@ -45,15 +45,15 @@ std::optional<std::vector<column>> gathered(std::span<const column> pieces) {
   if (!names_rows(pieces.front().type()) || !is_wasteful(pieces)) {
     return std::nullopt;
   }
-  std::vector<column> made;
+  std::vector<column> columns;
   try {
-    for (const column& each : pieces) {
-      made.push_back(gather(std::span(&each, 1)).front());
+    for (const column& piece : pieces) {
+      columns.push_back(gather(std::span(&piece, 1)).front());
     }
   } catch (const error&) { // no room, or too much behind views: the copy carries all of it
     return std::nullopt;
   }
-  return made;
+  return columns;
 }
 
 /// Gathers the values of dictionaries, each of them once.
@@ -65,25 +65,25 @@ public:
       return std::nullopt;
     }
     bool changed = false;
-    column::parts made;
-    made.type = of.type();
-    made.length = of.length();
-    made.offset = of.offset();
-    made.null_count = of.known_null_count();
-    for (const buffer& each : of.buffers()) {
-      made.buffers.push_back(each);
+    column::parts parts;
+    parts.type = of.type();
+    parts.length = of.length();
+    parts.offset = of.offset();
+    parts.null_count = of.known_null_count();
+    for (const buffer& buffer : of.buffers()) {
+      parts.buffers.push_back(buffer);
     }
     for (const column& child : of.children()) {
       auto own = run(child);
       changed = changed || own;
-      made.children.push_back(own ? *std::move(own) : child);
+      parts.children.push_back(own ? *std::move(own) : child);
     }
     if (of.dictionary() != nullptr) {
       const compacted& values = values_of(*of.dictionary());
-      made.dictionary = values.made;
+      parts.dictionary = values.made;
       changed = changed || values.changed;
     }
-    return changed ? std::optional(column::make(of.ctx(), std::move(made))) : std::nullopt;
+    return changed ? std::optional(column::make(of.ctx(), std::move(parts))) : std::nullopt;
   }
 
 private:
@@ -124,7 +124,7 @@ bool compact(std::span<batch> batches) {
     }
     std::vector<column> pieces;
     std::ranges::transform(batches, std::back_inserter(pieces),
-                           [&](const batch& each) { return each.columns[i]; });
+                           [&](const batch& batch) { return batch.columns[i]; });
     auto own = gathered(pieces);
     changed = changed || own;
     for (std::size_t piece = 0; piece < pieces.size(); ++piece) {

@@ -33,16 +33,16 @@ std::uint64_t infinity_of(const data_type& type) noexcept {
 
 /// The rows of a child or dictionary `to` that `step` leads to from `of`.
 compared_side step_through(const compared_side& of, const column& to, equal_step step) {
-  compared_side made{&to, of.first, of.steps};
+  compared_side side{&to, of.first, of.steps};
   step.validity = validity_of(*of.of);
   step.first = to.offset();
   const bool plain = step.kind == equal_step_kind::add && step.validity == nullptr && step.ids == nullptr;
-  if (plain && made.steps.empty()) {
-    made.first += step.first;
+  if (plain && side.steps.empty()) {
+    side.first += step.first;
   } else {
-    made.steps.push_back(step);
+    side.steps.push_back(step);
   }
-  return made;
+  return side;
 }
 
 compared_side to_child(const compared_side& of, std::size_t index) {
@@ -96,27 +96,27 @@ void comparison_level::require_aligned(const void* address, std::int32_t width) 
 }
 
 equal_side comparison_level::side_of(equal_kind kind, const compared_side& of) const {
-  equal_side made;
-  made.first = of.first;
-  made.validity = validity_of(*of.of);
+  equal_side side;
+  side.first = of.first;
+  side.validity = validity_of(*of.of);
   const std::span<const buffer> buffers = of.of->buffers();
   switch (kind) {
   case equal_kind::nulls:
   case equal_kind::fixed_lists:
-    return made;
+    return side;
   case equal_kind::bytes:
   case equal_kind::list_views:
-    made.second = address_of(buffers[2]);
+    side.second = address_of(buffers[2]);
     break;
   default:
     break;
   }
-  made.values = address_of(buffers[of.of->type().has_validity() ? 1 : 0]);
-  return made;
+  side.values = address_of(buffers[of.of->type().has_validity() ? 1 : 0]);
+  return side;
 }
 
 comparison_level::side_places comparison_level::place(equal_kind kind, const compared_side& of) {
-  const side_places made{steps_.size(), tables_.size()};
+  const side_places places{steps_.size(), tables_.size()};
   steps_.insert(steps_.end(), of.steps.begin(), of.steps.end());
   for (const equal_step& step : of.steps) {
     require_aligned(step.values, step.kind == equal_step_kind::offsets ? 4 : step.width);
@@ -126,26 +126,26 @@ comparison_level::side_places comparison_level::place(equal_kind kind, const com
       tables_.push_back(static_cast<std::int64_t>(bytes.address()));
     }
   }
-  return made;
+  return places;
 }
 
 equal_task& comparison_level::add_task(equal_kind kind, const compared_rows& of) {
   places_.push_back({place(kind, of.left), place(kind, of.right)});
-  equal_task& made = tasks_.emplace_back();
-  made.kind = kind;
-  made.count = of.rows;
-  made.left = side_of(kind, of.left);
-  made.right = side_of(kind, of.right);
-  made.left.step_count = static_cast<std::int64_t>(of.left.steps.size());
-  made.right.step_count = static_cast<std::int64_t>(of.right.steps.size());
+  equal_task& task = tasks_.emplace_back();
+  task.kind = kind;
+  task.count = of.rows;
+  task.left = side_of(kind, of.left);
+  task.right = side_of(kind, of.right);
+  task.left.step_count = static_cast<std::int64_t>(of.left.steps.size());
+  task.right.step_count = static_cast<std::int64_t>(of.right.steps.size());
   if (of.lists != nullptr) {
-    made.starts = of.lists->starts();
-    made.lists = of.lists->count;
-    made.left.shifts = of.lists->left_shifts();
-    made.right.shifts = of.lists->right_shifts();
+    task.starts = of.lists->starts();
+    task.lists = of.lists->count;
+    task.left.shifts = of.lists->left_shifts();
+    task.right.shifts = of.lists->right_shifts();
     scattered_.push_back(of.lists);
   }
-  return made;
+  return task;
 }
 
 /// Direct rows compare only their validity, as bits. Other rows compare everything that makes a row null.
@@ -153,10 +153,10 @@ void comparison_level::add_nulls(const compared_rows& of) {
   if (!of.is_direct()) {
     add_task(equal_kind::nulls, of);
   } else if (validity_of(*of.left.of) != nullptr || validity_of(*of.right.of) != nullptr) {
-    equal_task& made = add_task(equal_kind::nulls, of);
-    made.kind = equal_kind::flat_bits;
-    made.left.values = std::exchange(made.left.validity, nullptr);
-    made.right.values = std::exchange(made.right.validity, nullptr);
+    equal_task& task = add_task(equal_kind::nulls, of);
+    task.kind = equal_kind::flat_bits;
+    task.left.values = std::exchange(task.left.validity, nullptr);
+    task.right.values = std::exchange(task.right.validity, nullptr);
   }
 }
 
@@ -170,18 +170,18 @@ void comparison_level::add_values(const compared_rows& of) {
   if (bytes == 0) {
     return;
   }
-  equal_task& made = add_task(of.is_direct() ? equal_kind::flat_values : equal_kind::values, of);
-  made.infinity = fixed ? infinity_of(type) : 0;
-  made.width = bytes == 2 || bytes == 4 ? bytes : bytes % 8 == 0 ? 8 : 1;
-  const bool aligned = (number_of(made.left.values) | number_of(made.right.values)) %
-                           static_cast<std::uintptr_t>(made.width) ==
+  equal_task& task = add_task(of.is_direct() ? equal_kind::flat_values : equal_kind::values, of);
+  task.infinity = fixed ? infinity_of(type) : 0;
+  task.width = bytes == 2 || bytes == 4 ? bytes : bytes % 8 == 0 ? 8 : 1;
+  const bool aligned = (number_of(task.left.values) | number_of(task.right.values)) %
+                           static_cast<std::uintptr_t>(task.width) ==
                        0;
-  if (!aligned && made.infinity == 0) {
-    made.width = 1;
+  if (!aligned && task.infinity == 0) {
+    task.width = 1;
   }
-  made.units = bytes / made.width;
-  require_aligned(made.left.values, made.width);
-  require_aligned(made.right.values, made.width);
+  task.units = bytes / task.width;
+  require_aligned(task.left.values, task.width);
+  require_aligned(task.right.values, task.width);
 }
 
 void comparison_level::add_children(const compared_rows& of) {
@@ -192,16 +192,16 @@ void comparison_level::add_children(const compared_rows& of) {
 
 void comparison_level::add_lists(const compared_rows& of, equal_kind kind) {
   const data_type& type = of.left.of->type();
-  equal_task& made = add_task(kind, of);
-  made.width = type.buffer(1).width;
-  made.units = type.list_size();
+  equal_task& task = add_task(kind, of);
+  task.width = type.buffer(1).width;
+  task.units = type.list_size();
   if (kind != equal_kind::fixed_lists) {
-    require_aligned(made.left.values, made.width);
-    require_aligned(made.right.values, made.width);
-    require_aligned(made.left.second, made.width);
-    require_aligned(made.right.second, made.width);
+    require_aligned(task.left.values, task.width);
+    require_aligned(task.right.values, task.width);
+    require_aligned(task.left.second, task.width);
+    require_aligned(task.right.second, task.width);
   }
-  made.extent = of.is_direct() ? extents_++ : 0;
+  task.extent = of.is_direct() ? extents_++ : 0;
   lists_.push_back({of, tasks_.size() - 1});
 }
 
@@ -220,10 +220,10 @@ void comparison_level::add_fixed_lists(const compared_rows& of) {
 }
 
 void comparison_level::add_strings(const compared_rows& of) {
-  equal_task& made = add_task(equal_kind::bytes, of);
-  made.width = of.left.of->type().buffer(1).width;
-  require_aligned(made.left.values, made.width);
-  require_aligned(made.right.values, made.width);
+  equal_task& task = add_task(equal_kind::bytes, of);
+  task.width = of.left.of->type().buffer(1).width;
+  require_aligned(task.left.values, task.width);
+  require_aligned(task.right.values, task.width);
 }
 
 void comparison_level::add_bytes(const compared_rows& of, std::int64_t left, std::int64_t right,
@@ -232,14 +232,14 @@ void comparison_level::add_bytes(const compared_rows& of, std::int64_t left, std
     return;
   }
   places_.emplace_back();
-  equal_task& made = tasks_.emplace_back();
-  made.kind = equal_kind::flat_values;
-  made.width = 1;
-  made.count = bytes;
-  made.left.values = address_of(of.left.of->bytes());
-  made.left.first = left;
-  made.right.values = address_of(of.right.of->bytes());
-  made.right.first = right;
+  equal_task& task = tasks_.emplace_back();
+  task.kind = equal_kind::flat_values;
+  task.width = 1;
+  task.count = bytes;
+  task.left.values = address_of(of.left.of->bytes());
+  task.left.first = left;
+  task.right.values = address_of(of.right.of->bytes());
+  task.right.first = right;
 }
 
 void comparison_level::add(const compared_rows& of) {
@@ -264,9 +264,9 @@ void comparison_level::add(const compared_rows& of) {
   case layout_kind::bytes:
     return of.is_direct() ? add_lists(of, equal_kind::offsets) : add_strings(of);
   case layout_kind::views: {
-    const equal_task& made = add_task(equal_kind::views, of);
-    require_aligned(made.left.values, 4);
-    require_aligned(made.right.values, 4);
+    const equal_task& task = add_task(equal_kind::views, of);
+    require_aligned(task.left.values, 4);
+    require_aligned(task.right.values, 4);
     return;
   }
   case layout_kind::list:
@@ -288,10 +288,10 @@ void comparison_level::add(const compared_rows& of) {
 }
 
 std::vector<use> comparison_level::uses() const {
-  std::vector<use> made;
-  std::ranges::transform(scattered_, std::back_inserter(made),
+  std::vector<use> uses;
+  std::ranges::transform(scattered_, std::back_inserter(uses),
                          [](const auto& lists) { return reads(lists->memory); });
-  return made;
+  return uses;
 }
 
 void comparison_level::finish(const equal_step* steps, const std::int64_t* tables) {

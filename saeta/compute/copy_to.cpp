@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t padding = 64; // as the Arrow format recommends
 
 bool has_memory_of_others(const column& of) {
-  const auto external = [](const buffer& each) { return each.present() && each.owner()->external(); };
+  const auto external = [](const buffer& buffer) { return buffer.present() && buffer.owner()->external(); };
   return std::ranges::any_of(of.buffers(), external) ||
          std::ranges::any_of(of.children(), has_memory_of_others) ||
          (of.dictionary() != nullptr && has_memory_of_others(*of.dictionary()));
@@ -72,8 +72,8 @@ public:
     parts.length = of.rows.rows - of.rows.offset;
     parts.offset = of.rows.offset;
     parts.null_count = nulls_of_part(from.known_null_count(), from.length(), parts.length);
-    for (const planned::place& each : of.buffers) {
-      parts.buffers.push_back(each.bytes == 0 ? buffer{} : slab_.slice(in_slab(each), each.bytes));
+    for (const planned::place& place : of.buffers) {
+      parts.buffers.push_back(place.bytes == 0 ? buffer{} : slab_.slice(in_slab(place), place.bytes));
     }
     for (const planned& child : of.children) {
       parts.children.push_back(make(child));
@@ -95,24 +95,24 @@ private:
   };
 
   planned plan_rows(const column& from, std::int64_t offset, std::int64_t length) {
-    planned made;
-    made.from = &from;
-    made.rows = window_of(from.type(), offset, length);
+    planned result;
+    result.from = &from;
+    result.rows = window_of(from.type(), offset, length);
     for (std::size_t i = 0; i < from.buffers().size(); ++i) {
-      made.buffers.push_back(length == 0 ? planned::place{} : add(from, i, made.rows));
+      result.buffers.push_back(length == 0 ? planned::place{} : add(from, i, result.rows));
     }
     for (const column& child : from.children()) {
       const child_rows all{0, child.length()}; // offsets and run ends are not read
       const child_rows rows =
-          select_child_rows(from.type(), made.rows.first, made.rows.rows, all, child.length());
-      made.children.push_back(plan_rows(child, child.offset() + rows.first, rows.count));
+          select_child_rows(from.type(), result.rows.first, result.rows.rows, all, child.length());
+      result.children.push_back(plan_rows(child, child.offset() + rows.first, rows.count));
     }
     if (const column* const values = from.dictionary();
         values != nullptr && has_memory_of_others(*values) && !dictionaries_.contains(values)) {
       dictionary& added = dictionaries_[values];
       added.plan = plan(*values);
     }
-    return made;
+    return result;
   }
 
   static buffer window_of_buffer(const column& from, std::size_t index, const row_window& rows) {
@@ -130,15 +130,15 @@ private:
       return {};
     }
     const int shift = bit_shift(from.type(), index, rows);
-    planned::place made{0, source.size(), shift != 0};
-    if (made.shifted) {
-      made.bytes = static_cast<std::size_t>((rows.rows + 7) / 8);
+    planned::place place{0, source.size(), shift != 0};
+    if (place.shifted) {
+      place.bytes = static_cast<std::size_t>((rows.rows + 7) / 8);
     }
-    std::size_t& used = made.shifted ? shifted_bytes_ : other_bytes_;
-    made.at = used;
-    used = checked_add(used, round_up(made.bytes, padding), "bytes of copied columns");
-    movements_.push_back({std::move(source), made, shift, rows.rows});
-    return made;
+    std::size_t& used = place.shifted ? shifted_bytes_ : other_bytes_;
+    place.at = used;
+    used = checked_add(used, round_up(place.bytes, padding), "bytes of copied columns");
+    movements_.push_back({std::move(source), place, shift, rows.rows});
+    return place;
   }
 
   /// Shifted bitmaps come first, so that one fill clears them. The kernel expects them cleared.
@@ -147,31 +147,31 @@ private:
   }
 
   [[nodiscard]] std::vector<use> uses() const {
-    storage_reads made;
-    for (const movement& each : movements_) {
-      made.add(each.source);
+    storage_reads reads;
+    for (const movement& movement : movements_) {
+      reads.add(movement.source);
     }
-    made.uses().push_back(writes(slab_));
-    return std::move(made.uses());
+    reads.uses().push_back(writes(slab_));
+    return std::move(reads.uses());
   }
 
   /// Takes addresses, so a token must hold the buffers.
   [[nodiscard]] std::vector<join_step> finished_steps(const use_token& token) const {
     auto* const slab = token.mutable_data<std::byte>(slab_);
     std::vector<join_step> steps;
-    for (const movement& each : movements_) {
+    for (const movement& movement : movements_) {
       join_step& copied = steps.emplace_back();
-      copied.source = reinterpret_cast<const std::byte*>(each.source.address());
-      copied.target = slab + in_slab(each.target);
-      if (each.target.shifted) {
+      copied.source = reinterpret_cast<const std::byte*>(movement.source.address());
+      copied.target = slab + in_slab(movement.target);
+      if (movement.target.shifted) {
         copied.kind = join_kind::bits;
-        copied.bits.source_first = each.shift;
-        copied.count = each.rows;
+        copied.bits.source_first = movement.shift;
+        copied.count = movement.rows;
         continue;
       }
-      copied.count = static_cast<std::int64_t>(each.source.size());
+      copied.count = static_cast<std::int64_t>(movement.source.size());
       copied.copy.zeros =
-          static_cast<std::int64_t>(round_up(each.source.size(), padding) - each.source.size());
+          static_cast<std::int64_t>(round_up(movement.source.size(), padding) - movement.source.size());
     }
     return steps;
   }
@@ -206,17 +206,18 @@ std::vector<column> copy_columns(const std::shared_ptr<context>& ctx, std::span<
   require_argument(ctx, "ctx");
   column_copier copier(ctx);
   std::vector<planned> plans;
-  for (const column& each : columns) {
-    if (!each.ctx()->shares_with(*ctx)) {
-      throw error(errc::invalid_argument, concat("can't copy a column on ", to_string(each.ctx()->device()),
+  for (const column& column : columns) {
+    if (!column.ctx()->shares_with(*ctx)) {
+      throw error(errc::invalid_argument, concat("can't copy a column on ", to_string(column.ctx()->device()),
                                                  " in the context of ", to_string(ctx->device())));
     }
-    plans.push_back(copier.plan(each));
+    plans.push_back(copier.plan(column));
   }
   copier.run(tag);
-  std::vector<column> made;
-  std::ranges::transform(plans, std::back_inserter(made), [&](const planned& of) { return copier.make(of); });
-  return made;
+  std::vector<column> result;
+  std::ranges::transform(plans, std::back_inserter(result),
+                         [&](const planned& of) { return copier.make(of); });
+  return result;
 }
 
 namespace {
@@ -226,8 +227,8 @@ constexpr const char* label = "copy";
 /// All memory of a table, to be read.
 std::vector<use> reads_of(const table& source) {
   storage_reads memory;
-  for (const batch& each : source.batches()) {
-    for (const column& piece : each.columns) {
+  for (const batch& batch : source.batches()) {
+    for (const column& piece : batch.columns) {
       append_reads(piece, memory);
     }
   }
@@ -237,22 +238,22 @@ std::vector<use> reads_of(const table& source) {
 std::vector<batch> uploaded(const table& source, const std::shared_ptr<context>& target) {
   use_token token(source.ctx()->work_stream(), reads_of(source)); // waits for writes, and blocks new ones
   dictionary_cache dictionaries;
-  std::vector<batch> made;
-  for (const batch& each : source.batches()) {
-    made.push_back(
-        upload(target, view_in_place(each), dictionaries, {.tag = label, .readable = {}, .file = {}}));
+  std::vector<batch> batches;
+  for (const batch& batch : source.batches()) {
+    batches.push_back(
+        upload(target, view_in_place(batch), dictionaries, {.tag = label, .readable = {}, .file = {}}));
   }
   token.finish();
-  return made;
+  return batches;
 }
 
 std::vector<batch> downloaded(const table& source, const std::shared_ptr<context>& target) {
   dictionary_cache dictionaries;
-  std::vector<batch> made;
-  for (const host_batch& each : download(source.ctx(), source.batches())) {
-    made.push_back(adopt(target, each, dictionaries, {.tag = label}));
+  std::vector<batch> batches;
+  for (const host_batch& batch : download(source.ctx(), source.batches())) {
+    batches.push_back(adopt(target, batch, dictionaries, {.tag = label}));
   }
-  return made;
+  return batches;
 }
 
 /// Bytes of batches that lie in host memory at once.
@@ -268,18 +269,18 @@ std::vector<batch> copy_through_host(const table& source, const std::shared_ptr<
   require_argument(target, "target");
   const std::span<const batch> batches = source.batches();
   use_token token(source.ctx()->work_stream(), reads_of(source)); // no write comes between two windows
-  std::vector<batch> made;
+  std::vector<batch> result;
   for (std::size_t first = 0; first < batches.size();) {
     const std::size_t end = end_of_window(batches, first, staged_bytes);
     dictionary_cache dictionaries; // of the window: it keeps the window's host memory
-    for (const host_batch& each : download(source.ctx(), batches.subspan(first, end - first))) {
-      made.push_back(upload(target, each, dictionaries, {.tag = label, .readable = {}, .file = {}}));
+    for (const host_batch& batch : download(source.ctx(), batches.subspan(first, end - first))) {
+      result.push_back(upload(target, batch, dictionaries, {.tag = label, .readable = {}, .file = {}}));
     }
     first = end;
   }
   token.finish();
   target->copies().count().staged.fetch_add(1, std::memory_order_relaxed);
-  return made;
+  return result;
 }
 
 table copy_to(const table& source, const std::shared_ptr<context>& target) {
@@ -289,13 +290,14 @@ table copy_to(const table& source, const std::shared_ptr<context>& target) {
     return table::make(target, source.fields(), {source.batches().begin(), source.batches().end()});
   }
   const table moved = compact(source);
-  std::vector<batch> made;
+  std::vector<batch> batches;
   if (from->on_host() != target->on_host()) {
-    made = target->on_host() ? downloaded(moved, target) : uploaded(moved, target);
+    batches = target->on_host() ? downloaded(moved, target) : uploaded(moved, target);
   } else {
-    made = reaches(*target, *from) ? copy_from_peer(moved, target, label) : copy_through_host(moved, target);
+    batches =
+        reaches(*target, *from) ? copy_from_peer(moved, target, label) : copy_through_host(moved, target);
   }
-  return table::make(target, source.fields(), std::move(made));
+  return table::make(target, source.fields(), std::move(batches));
 }
 
 } // namespace saeta

@@ -23,10 +23,10 @@ std::int64_t max_entries(const data_type& index) noexcept {
 
 void dictionary_union::add(const column& dictionary) {
   // The last one is the most likely match: the pieces of a file share their dictionary.
-  const auto found = std::find_if(distinct_.rbegin(), distinct_.rend(),
+  const auto match = std::find_if(distinct_.rbegin(), distinct_.rend(),
                                   [&](const column& known) { return same_memory(known, dictionary); });
-  if (found != distinct_.rend()) {
-    number_.push_back(static_cast<std::size_t>(std::distance(found, distinct_.rend())) - 1);
+  if (match != distinct_.rend()) {
+    number_.push_back(static_cast<std::size_t>(std::distance(match, distinct_.rend())) - 1);
   } else {
     number_.push_back(distinct_.size());
     distinct_.push_back(dictionary);
@@ -59,8 +59,8 @@ std::int64_t dictionary_union::id_of(const value& sought) const {
   if (!sought) {
     return null_id_;
   }
-  const auto found = ids_.find(*sought);
-  return found == ids_.end() ? -1 : found->second;
+  const auto entry = ids_.find(*sought);
+  return entry == ids_.end() ? -1 : entry->second;
 }
 
 void dictionary_union::begin_group() {
@@ -97,12 +97,12 @@ void dictionary_union::take(std::size_t piece) {
     return;
   }
   const host_array& from = values_[number_[piece]];
-  mapping& made = mappings_[number_[piece]];
-  if (made.taken) {
+  mapping& mapping = mappings_[number_[piece]];
+  if (mapping.taken) {
     return;
   }
-  made.taken = true;
-  made.ids.reserve(static_cast<std::size_t>(from.length));
+  mapping.taken = true;
+  mapping.ids.reserve(static_cast<std::size_t>(from.length));
   for (std::int64_t row = 0; row < from.length; ++row) {
     const value here = value_of(from, row);
     std::int64_t id = id_of(here);
@@ -115,8 +115,8 @@ void dictionary_union::take(std::size_t piece) {
         null_id_ = id;
       }
     }
-    made.same = made.same && id == row;
-    made.ids.push_back(id);
+    mapping.same = mapping.same && id == row;
+    mapping.ids.push_back(id);
   }
 }
 
@@ -180,16 +180,16 @@ host_array dictionary_union::values() {
       append_offset();
     }
   }
-  host_array made;
-  made.type = type;
-  made.length = static_cast<std::int64_t>(found_.size());
-  made.null_count = null_id_ < 0 ? 0 : 1;
-  made.buffers.emplace_back(null_id_ < 0 ? std::span<const std::byte>() : validity_);
+  host_array array;
+  array.type = type;
+  array.length = static_cast<std::int64_t>(found_.size());
+  array.null_count = null_id_ < 0 ? 0 : 1;
+  array.buffers.emplace_back(null_id_ < 0 ? std::span<const std::byte>() : validity_);
   if (type.offset_width() != 0) {
-    made.buffers.emplace_back(offsets_);
+    array.buffers.emplace_back(offsets_);
   }
-  made.buffers.emplace_back(bytes_);
-  return made;
+  array.buffers.emplace_back(bytes_);
+  return array;
 }
 
 } // namespace saeta

@@ -97,16 +97,16 @@ public:
 
   bool run() {
     storage_reads memory;
-    for (const row_range& each : ranges_) {
-      append_reads(*each.left, memory);
-      append_reads(*each.right, memory);
+    for (const row_range& range : ranges_) {
+      append_reads(*range.left, memory);
+      append_reads(*range.right, memory);
     }
     use_token sources(ctx_->work_stream(), memory.uses()); // keeps the addresses valid
     auto level = std::make_unique<comparison_level>(*ctx_);
-    for (const row_range& each : ranges_) {
-      level->add({{each.left, each.left->offset() + each.left_row, {}},
-                  {each.right, each.right->offset() + each.right_row, {}},
-                  each.rows,
+    for (const row_range& range : ranges_) {
+      level->add({{range.left, range.left->offset() + range.left_row, {}},
+                  {range.right, range.right->offset() + range.right_row, {}},
+                  range.rows,
                   nullptr});
     }
     bool same = true;
@@ -145,11 +145,11 @@ private:
       ctx_->kernels().compare(token.stream().native_handle(), level.tasks(), tasks.data(token),
                               {reinterpret_cast<equal_extent*>(results), level.extents()});
     };
-    const std::vector<std::int64_t> found =
+    const std::vector<std::int64_t> values =
         kernel_results(ctx_, level.extents() * numbers, tasks.memory(), run);
     std::vector<equal_extent> extents(level.extents());
     for (std::size_t i = 0; i < extents.size(); ++i) {
-      const std::int64_t* const from = found.data() + i * numbers;
+      const std::int64_t* const from = values.data() + i * numbers;
       extents[i] = {from[0], from[1], from[2], from[3]};
     }
     return extents;
@@ -164,23 +164,23 @@ private:
   }
 
   /// Adds values that follow each other on both sides.
-  static void add_side_by_side(const compared_rows& lists, const equal_extent& found,
+  static void add_side_by_side(const compared_rows& lists, const equal_extent& extent,
                                comparison_level& next) {
     const column& left = *lists.left.of;
     const column& right = *lists.right.of;
-    const std::int64_t count = found.left_end - found.left_first;
+    const std::int64_t count = extent.left_end - extent.left_first;
     if (left.type().children().empty()) {
-      require_within(left.type(), found.left_first, count, static_cast<std::int64_t>(left.bytes().size()));
-      require_within(left.type(), found.right_first, count, static_cast<std::int64_t>(right.bytes().size()));
-      next.add_bytes(lists, found.left_first, found.right_first, count);
+      require_within(left.type(), extent.left_first, count, static_cast<std::int64_t>(left.bytes().size()));
+      require_within(left.type(), extent.right_first, count, static_cast<std::int64_t>(right.bytes().size()));
+      next.add_bytes(lists, extent.left_first, extent.right_first, count);
       return;
     }
     const column& left_values = left.children()[0];
     const column& right_values = right.children()[0];
-    require_within(left.type(), found.left_first, count, left_values.length());
-    require_within(left.type(), found.right_first, count, right_values.length());
-    next.add({{&left_values, left_values.offset() + found.left_first, {}},
-              {&right_values, right_values.offset() + found.right_first, {}},
+    require_within(left.type(), extent.left_first, count, left_values.length());
+    require_within(left.type(), extent.right_first, count, right_values.length());
+    next.add({{&left_values, left_values.offset() + extent.left_first, {}},
+              {&right_values, right_values.offset() + extent.right_first, {}},
               count,
               nullptr});
   }
@@ -188,15 +188,15 @@ private:
   void open_lists(const comparison_level& level, const std::vector<equal_extent>& extents,
                   comparison_level& next) {
     std::vector<const comparison_level::opened*> scattered;
-    for (const comparison_level::opened& each : level.lists()) {
-      const equal_task& task = level.tasks()[each.task];
+    for (const comparison_level::opened& list : level.lists()) {
+      const equal_task& task = level.tasks()[list.task];
       const auto extent = static_cast<std::size_t>(task.extent);
       if (extent != 0 && extents[extent].scattered == 0) {
-        add_side_by_side(each.rows, extents[extent], next);
-      } else if (each.rows.left.of->type().children().empty()) {
-        next.add_strings(each.rows);
+        add_side_by_side(list.rows, extents[extent], next);
+      } else if (list.rows.left.of->type().children().empty()) {
+        next.add_strings(list.rows);
       } else {
-        scattered.push_back(&each);
+        scattered.push_back(&list);
       }
     }
     expand(level, scattered, next);

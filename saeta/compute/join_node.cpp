@@ -36,14 +36,14 @@ public:
     }
     const stream_ref work = ctx->work_stream();
     std::vector<use> uses;
-    for (const question& each : questions_) {
-      uses.push_back(reads(buffer(each.values->owner())));
+    for (const question& question : questions_) {
+      uses.push_back(reads(buffer(question.values->owner())));
     }
     const use_token sources(work, uses);
     std::vector<value_request> requests;
-    for (const question& each : questions_) {
-      requests.push_back(each.request);
-      requests.back().at = reinterpret_cast<const std::byte*>(each.values->address()) + each.byte;
+    for (const question& question : questions_) {
+      requests.push_back(question.request);
+      requests.back().at = reinterpret_cast<const std::byte*>(question.values->address()) + question.byte;
     }
     const std::vector<std::int64_t> values = read_values(ctx, requests);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -177,11 +177,11 @@ std::size_t run_end_width(const data_type& type) noexcept {
 }
 
 join_span span_of(const column& of, std::int64_t first, std::int64_t rows) {
-  join_span made;
-  made.of = &of;
-  made.first = first;
-  made.rows = rows;
-  return made;
+  join_span span;
+  span.of = &of;
+  span.first = first;
+  span.rows = rows;
+  return span;
 }
 
 bool join_node::shares_children(const join_span& span) const noexcept {
@@ -265,21 +265,21 @@ void join_node::take(std::size_t piece) {
 
 std::vector<join_node> join_nodes(const std::shared_ptr<context>& ctx,
                                   std::span<const std::vector<column>> columns) {
-  std::vector<join_node> made;
+  std::vector<join_node> nodes;
   for (const std::vector<column>& pieces : columns) {
-    join_node& node = made.emplace_back();
+    join_node& node = nodes.emplace_back();
     node.type = &pieces.front().type();
     for (const column& piece : pieces) {
       node.spans.push_back(span_of(piece, piece.offset(), piece.length()));
     }
   }
   std::vector<join_node*> top;
-  top.reserve(made.size());
-  for (join_node& node : made) {
+  top.reserve(nodes.size());
+  for (join_node& node : nodes) {
     top.push_back(&node);
   }
   expand(ctx, std::move(top));
-  return made;
+  return nodes;
 }
 
 } // namespace saeta

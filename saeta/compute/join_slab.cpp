@@ -29,12 +29,12 @@ bool copies_validity(const join_span& span) { return span.of->validity().present
 /// @param row_base  number of runs in the group before them
 piece_rows runs_of(const join_span& span, std::int64_t row_base) {
   const column& ends = span.of->children()[0];
-  piece_rows made;
-  made.first = ends.offset() + span.pointed_first;
-  made.rows = span.pointed;
-  made.row_base = row_base;
-  made.at[1] = ends.buffers()[1].address();
-  return made;
+  piece_rows rows;
+  rows.first = ends.offset() + span.pointed_first;
+  rows.rows = span.pointed;
+  rows.row_base = row_base;
+  rows.at[1] = ends.buffers()[1].address();
+  return rows;
 }
 
 } // namespace
@@ -64,25 +64,25 @@ void join_slab::lay_out_validity(joined& made) {
 }
 
 join_slab::joined join_slab::lay_out(join_node& node) {
-  joined made;
-  made.node = &node;
+  joined result;
+  result.node = &node;
   const data_type& type = *node.type;
-  made.buffers.resize(type.buffer_count());
-  for (std::size_t i = 0; i < made.buffers.size() && node.rows != 0; ++i) {
+  result.buffers.resize(type.buffer_count());
+  for (std::size_t i = 0; i < result.buffers.size() && node.rows != 0; ++i) {
     if (type.buffer(i).role == buffer_role::validity) {
-      lay_out_validity(made);
+      lay_out_validity(result);
     } else {
-      made.buffers[i] = plan_.add_buffer(type, i, node.rows, node.pointed);
+      result.buffers[i] = plan_.add_buffer(type, i, node.rows, node.pointed);
     }
   }
   if (type.mapping() == row_mapping::run_ends) {
     const auto ends = static_cast<std::size_t>(node.children[0].rows);
-    made.run_ends.push_back(plan_.add_place(checked_mul(ends, run_end_width(type), "run ends")));
+    result.run_ends.push_back(plan_.add_place(checked_mul(ends, run_end_width(type), "run ends")));
   }
   for (join_node& child : node.children) {
-    made.children.push_back(lay_out(child));
+    result.children.push_back(lay_out(child));
   }
-  return made;
+  return result;
 }
 
 void join_slab::add_validity(joined& made) {
@@ -237,8 +237,8 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
     values.arrays.push_back(dictionary->values());
     values.rows = values.arrays.front().length;
     dictionary_cache none;
-    batch made = upload(ctx_, values, none, {.tag = "combine", .readable = {}, .file = {}});
-    each.dictionary = std::make_shared<const column>(std::move(made.columns.front()));
+    batch batch = upload(ctx_, values, none, {.tag = "combine", .readable = {}, .file = {}});
+    each.dictionary = std::make_shared<const column>(std::move(batch.columns.front()));
   }
 }
 
@@ -275,22 +275,22 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t firs
   for (const joined& each : of) {
     append_sources(each, sources);
   }
-  storage_reads made; // the slab last: a token wants the storages in the order of their making
+  storage_reads reads; // the slab last: a token wants the storages in the order of their making
   for (const buffer* const source : sources) {
-    made.add(*source);
+    reads.add(*source);
   }
-  append_uses(first, plain_.size(), made.uses());
-  made.uses().push_back(writes(slab_));
-  return std::move(made.uses());
+  append_uses(first, plain_.size(), reads.uses());
+  reads.uses().push_back(writes(slab_));
+  return std::move(reads.uses());
 }
 
 /// Appends the sources of bytes [first, end) of `plain_`.
 void join_slab::append_uses(std::size_t first, std::size_t end, std::vector<use>& uses) const {
   uses.reserve(uses.size() + (end - first) + 1);
-  for (const plain_bytes& each : plain_.subspan(first, end - first)) {
+  for (const plain_bytes& bytes : plain_.subspan(first, end - first)) {
     // The token merges storages that are named again.
-    if (each.window.bytes != 0 && (uses.empty() || each.from->owner() != uses.back().used.owner())) {
-      uses.push_back(reads(buffer(each.from->owner())));
+    if (bytes.window.bytes != 0 && (uses.empty() || bytes.from->owner() != uses.back().used.owner())) {
+      uses.push_back(reads(buffer(bytes.from->owner())));
     }
   }
 }
@@ -308,12 +308,12 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
   steps.reserve(plan.fills.size() + plan.steps.size() + plain_.size());
-  for (const scatter_step& each : plan.fills) {
-    steps.push_back(kernel_step(each, nullptr, slab, counters));
+  for (const scatter_step& fill : plan.fills) {
+    steps.push_back(kernel_step(fill, nullptr, slab, counters));
   }
-  for (const scatter_step& each : plan.steps) {
+  for (const scatter_step& step : plan.steps) {
     steps.push_back(
-        kernel_step(each, reinterpret_cast<const std::byte*>(each.source), slab, counters, tables));
+        kernel_step(step, reinterpret_cast<const std::byte*>(step.source), slab, counters, tables));
     require_aligned(steps.back());
   }
   return steps;
@@ -410,8 +410,8 @@ column join_slab::make(const joined& from) const {
   parts.type = type;
   parts.length = from.node->rows;
   parts.null_count = from.nulls + (from.counter == scatter_step::not_counted ? 0 : counted_[from.counter]);
-  for (const slab_place& each : from.buffers) {
-    parts.buffers.push_back(in_slab(each));
+  for (const slab_place& buffer : from.buffers) {
+    parts.buffers.push_back(in_slab(buffer));
   }
   if (type.has_validity() && parts.null_count == 0) {
     parts.buffers[0] = {}; // it was only needed to count the nulls, and there are none
@@ -446,8 +446,8 @@ std::vector<column> join_slab::columns() {
     made.push_back(lay_out(node));
   }
   plain_places_.reserve(plain_.size());
-  for (const plain_bytes& each : plain_) {
-    plain_places_.push_back(plan_.add_place(each.window.bytes, false, false)); // its copy clears the padding
+  for (const plain_bytes& bytes : plain_) {
+    plain_places_.push_back(plan_.add_place(bytes.window.bytes, false, false)); // its copy clears the padding
   }
   plan_.end_layout();
   upload_dictionaries(made);

@@ -44,7 +44,7 @@ column visible_nulls(const column& source) {
   }
   std::vector<column> values = value_columns(source);
   std::ranges::transform(values, values.begin(),
-                         [](const column& each) { return validity_alone(visible_nulls(each)); });
+                         [](const column& column) { return validity_alone(visible_nulls(column)); });
   return take(values, value_rows(source)).front();
 }
 
@@ -73,9 +73,9 @@ bool may_have_nulls(const column& of) {
 }
 
 std::vector<column> visible(std::span<const column> columns) {
-  std::vector<column> made;
-  std::ranges::transform(columns, std::back_inserter(made), visible_nulls);
-  return made;
+  std::vector<column> result;
+  std::ranges::transform(columns, std::back_inserter(result), visible_nulls);
+  return result;
 }
 
 /// One byte for each row of a batch: `mark` if one of the columns is null there, else `other`.
@@ -88,15 +88,15 @@ column marked(const std::shared_ptr<context>& ctx, std::int64_t rows, std::span<
   if (rows != 0) {
     std::vector<use> uses{updates(bytes)};
     std::ranges::transform(columns, std::back_inserter(uses),
-                           [](const column& each) { return reads(each.validity()); });
+                           [](const column& column) { return reads(column.validity()); });
     use_token token(work, uses);
     auto* const target = token.mutable_data<std::uint8_t>(bytes);
     const bool all = std::ranges::any_of(columns, is_all_null);
     ctx->copies().fill(target, all ? mark : other, size, work);
-    for (const column& each : columns) {
-      if (!all && may_have_nulls(each)) {
-        ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(each.validity()),
-                                  each.offset(), target, 1, rows, mark, target);
+    for (const column& column : columns) {
+      if (!all && may_have_nulls(column)) {
+        ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(column.validity()),
+                                  column.offset(), target, 1, rows, mark, target);
       }
     }
     token.finish();
@@ -171,9 +171,9 @@ std::vector<column> fill_null(std::span<const column> source, const column& fill
   }
   if (is_one_number(fill.type())) {
     const std::uint64_t bits = bits_of(fill);
-    for (column& each : pieces) {
-      if (may_have_nulls(each)) {
-        each = fill_nulls(each, bits);
+    for (column& piece : pieces) {
+      if (may_have_nulls(piece)) {
+        piece = fill_nulls(piece, bits);
       }
     }
     return pieces;
@@ -185,10 +185,10 @@ std::vector<column> fill_null(std::span<const column> source, const column& fill
 
 table drop_null(const table& source, std::span<const std::size_t> columns) {
   std::vector<std::vector<column>> seen;
-  for (const batch& each : source.batches()) {
+  for (const batch& batch : source.batches()) {
     std::vector<column>& of_batch = seen.emplace_back();
     for (const std::size_t index : columns) {
-      of_batch.push_back(visible_nulls(each.columns[index]));
+      of_batch.push_back(visible_nulls(batch.columns[index]));
     }
   }
   const auto has_nulls = [](std::span<const column> each) {

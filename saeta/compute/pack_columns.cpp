@@ -28,7 +28,7 @@ public:
     if (of.sliced()) {
       return false;
     }
-    const auto fits = [this](const buffer& each) { return add(each); };
+    const auto fits = [this](const buffer& buffer) { return add(buffer); };
     if (!std::ranges::all_of(of.buffers(), fits)) {
       return false;
     }
@@ -123,10 +123,10 @@ packed_range place_of(const column& of, std::size_t index, const buffer& body) {
 /// Room for flat columns; others need more.
 packed_rows begin_list(const batch& of) {
   constexpr std::size_t buffers = 2;
-  packed_rows made{.rows = of.rows};
-  made.nodes.reserve(of.columns.size());
-  made.buffers.reserve(of.columns.size() * buffers);
-  return made;
+  packed_rows rows{.rows = of.rows};
+  rows.nodes.reserve(of.columns.size());
+  rows.buffers.reserve(of.columns.size() * buffers);
+  return rows;
 }
 
 /// Lists columns that lie in one body.
@@ -136,9 +136,9 @@ public:
 
   packed_columns run(std::span<const batch> batches) {
     made_.batches.reserve(batches.size());
-    for (const batch& each : batches) {
-      packed_rows& into = made_.batches.emplace_back(begin_list(each));
-      for (const column& of : each.columns) {
+    for (const batch& batch : batches) {
+      packed_rows& into = made_.batches.emplace_back(begin_list(batch));
+      for (const column& of : batch.columns) {
         add(of, into);
       }
     }
@@ -188,14 +188,14 @@ public:
   packed_columns run(std::span<const batch> batches, const std::string& tag) {
     constexpr std::size_t buffers = 2; // of flat columns; others need more room
     std::size_t columns = 0;
-    for (const batch& each : batches) {
-      columns += each.columns.size();
+    for (const batch& batch : batches) {
+      columns += batch.columns.size();
     }
     std::vector<source> sources;
     sources.reserve(columns);
     plain_.reserve(columns * buffers);
-    for (const batch& each : batches) {
-      for (const column& of : each.columns) {
+    for (const batch& batch : batches) {
+      for (const column& of : batch.columns) {
         add_referenced(of);
         sources.push_back(add(of));
       }
@@ -208,22 +208,22 @@ public:
     join_slab slab(ctx_, nodes, 0, 1, tag, plain_);
     joined_ = slab.columns();
     slab_ = &slab;
-    packed_columns made{.body = slab.slab()};
-    made.dictionaries.reserve(dictionaries_.size());
-    for (const source& each : dictionaries_) {
-      packed_rows listed{.rows = each.from->length()};
-      list(each, listed);
-      made.dictionaries.push_back({each.from, std::move(listed)});
+    packed_columns result{.body = slab.slab()};
+    result.dictionaries.reserve(dictionaries_.size());
+    for (const source& dictionary : dictionaries_) {
+      packed_rows listed{.rows = dictionary.from->length()};
+      list(dictionary, listed);
+      result.dictionaries.push_back({dictionary.from, std::move(listed)});
     }
-    made.batches.reserve(batches.size());
+    result.batches.reserve(batches.size());
     auto next = sources.cbegin();
-    for (const batch& each : batches) {
-      packed_rows& into = made.batches.emplace_back(begin_list(each));
-      for (std::size_t i = 0; i < each.columns.size(); ++i) {
+    for (const batch& batch : batches) {
+      packed_rows& into = result.batches.emplace_back(begin_list(batch));
+      for (std::size_t i = 0; i < batch.columns.size(); ++i) {
         list(*next++, into);
       }
     }
-    return made;
+    return result;
   }
 
 private:
@@ -243,9 +243,9 @@ private:
     if (of.length() == 0) {
       return;
     }
-    for (const buffer& each : of.buffers().subspan(of.type().buffer_count())) {
-      if (each.size() != 0 && bytes_.try_emplace(range_of(each), plain_.size()).second) {
-        plain_.push_back({&each, {0, each.size()}});
+    for (const buffer& buffer : of.buffers().subspan(of.type().buffer_count())) {
+      if (buffer.size() != 0 && bytes_.try_emplace(range_of(buffer), plain_.size()).second) {
+        plain_.push_back({&buffer, {0, buffer.size()}});
       }
     }
     for (const column& child : of.children()) {
@@ -261,9 +261,9 @@ private:
 
   source add(const column& of) {
     if (is_plain(of)) {
-      const source made{&of, true, plain_.size()};
+      const source source{&of, true, plain_.size()};
       add_bytes(of);
-      return made;
+      return source;
     }
     inputs_.push_back({of});
     return {&of, false, inputs_.size() - 1};
@@ -309,8 +309,9 @@ private:
       into.buffers.push_back(next != nullptr ? place_of_copy((*next)++) : place_of(of, i, slab_->slab()));
     }
     if (of.type().has_variadic_buffers()) {
-      for (const buffer& each : from.buffers().subspan(own)) {
-        into.buffers.push_back(each.size() == 0 ? packed_range() : place_of_copy(bytes_.at(range_of(each))));
+      for (const buffer& buffer : from.buffers().subspan(own)) {
+        into.buffers.push_back(buffer.size() == 0 ? packed_range()
+                                                  : place_of_copy(bytes_.at(range_of(buffer))));
       }
       into.variadic_counts.push_back(static_cast<std::int64_t>(from.buffers().size() - own));
     }
@@ -353,8 +354,8 @@ private:
 
 std::optional<packed_columns> find_packed(std::span<const batch> batches) {
   body_finder finder;
-  for (const batch& each : batches) {
-    if (!std::ranges::all_of(each.columns, [&](const column& of) { return finder.add(of); })) {
+  for (const batch& batch : batches) {
+    if (!std::ranges::all_of(batch.columns, [&](const column& of) { return finder.add(of); })) {
       return std::nullopt;
     }
   }
@@ -365,8 +366,8 @@ std::optional<packed_columns> find_packed(std::span<const batch> batches) {
 packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,
                             const std::string& tag) {
   require_argument(ctx, "ctx");
-  for (const batch& each : batches) {
-    for (const column& of : each.columns) {
+  for (const batch& batch : batches) {
+    for (const column& of : batch.columns) {
       if (!of.ctx()->shares_with(*ctx)) {
         throw error(errc::invalid_argument, concat("can't pack a column on ", to_string(of.ctx()->device()),
                                                    " in the context of ", to_string(ctx->device())));

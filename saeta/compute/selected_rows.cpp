@@ -45,12 +45,12 @@ void require_device(const context& ctx, const column& piece, const char* what) {
 }
 
 std::vector<use> uses_of(std::span<const column> pieces) {
-  std::vector<use> made;
+  std::vector<use> uses;
   for (const column& piece : pieces) {
-    made.push_back(reads(piece.validity()));
-    made.push_back(reads(piece.values()));
+    uses.push_back(reads(piece.validity()));
+    uses.push_back(reads(piece.values()));
   }
-  return made;
+  return uses;
 }
 
 const std::uint8_t* known_validity(const column& of) {
@@ -60,19 +60,19 @@ const std::uint8_t* known_validity(const column& of) {
 
 /// A step that reads one piece of indices or of a mask. @param rows  names the pieces of the source
 take_step step_of(take_kind kind, const column& piece, const take_step& rows) {
-  take_step made = rows;
-  made.kind = kind;
-  made.width = piece.type().byte_width();
+  take_step step = rows;
+  step.kind = kind;
+  step.width = piece.type().byte_width();
   if (!piece.ctx()->on_host()) {
-    require_alignment("taking rows", reinterpret_cast<const void*>(piece.values().address()), made.width);
+    require_alignment("taking rows", reinterpret_cast<const void*>(piece.values().address()), step.width);
   }
-  made.is_signed = piece.type().is_signed();
-  made.count = piece.length();
-  made.from = {.values = reinterpret_cast<const void*>(piece.values().address()),
+  step.is_signed = piece.type().is_signed();
+  step.count = piece.length();
+  step.from = {.values = reinterpret_cast<const void*>(piece.values().address()),
                .validity = known_validity(piece),
                .first = piece.offset(),
                .count = piece.length()};
-  return made;
+  return step;
 }
 
 constexpr std::size_t found_numbers = 2; // of a piece of indices
@@ -104,14 +104,14 @@ selected_rows selected_rows::slice(std::int64_t first, std::int64_t rows) const 
 
 selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows) {
   require_argument(ctx, "ctx");
-  selected_rows made;
-  made.count = rows;
+  selected_rows result;
+  result.count = rows;
   if (rows != 0) {
-    made.memory = buffer::allocate(
+    result.memory = buffer::allocate(
         ctx, checked_mul(static_cast<std::size_t>(rows), bytes_of_number, "bytes of chosen rows"),
         ctx->work_stream(), take_label);
   }
-  return made;
+  return result;
 }
 
 queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
@@ -135,21 +135,21 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
   }
   const auto found = static_cast<std::int64_t>(indices.size() * found_numbers);
   const selected_rows all = allocate_rows(ctx, count + found);
-  queued_rows made{all.slice(0, count), all.slice(count, found).memory, total_of(piece_rows)};
+  queued_rows rows{all.slice(0, count), all.slice(count, found).memory, total_of(piece_rows)};
   const stream_ref work = ctx->work_stream();
   std::vector<use> uses = uses_of(indices);
   uses.push_back(writes(all.memory));
   use_token token(work, uses);
-  auto* const first_found = token.mutable_data<std::int64_t>(made.found);
-  ctx->copies().fill(first_found, 0xff, made.found.size(), work); // no_row
+  auto* const first_found = token.mutable_data<std::int64_t>(rows.found);
+  ctx->copies().fill(first_found, 0xff, rows.found.size(), work); // no_row
   take_runner runner(ctx);
   const take_step source = runner.rows_of(piece_rows);
   std::vector<take_step> steps;
   std::int64_t base = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     take_step step = step_of(take_kind::indices, indices[i], source);
-    step.limit = made.limit;
-    step.target = made.rows.data() + base;
+    step.limit = rows.limit;
+    step.target = rows.rows.data() + base;
     step.found = first_found + found_numbers * i;
     base += step.count;
     if (step.count != 0) {
@@ -158,7 +158,7 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
   }
   runner.run(steps);
   token.finish();
-  return made;
+  return rows;
 }
 
 bool check_rows(const queued_rows& queued, std::span<const column> indices) {
@@ -210,12 +210,12 @@ selected_rows rows_of_slice(const std::shared_ptr<context>& ctx, std::span<const
         take_rows::chosen_row(static_cast<std::int64_t>(piece), row - begin);
   }
   const std::span<const std::byte> bytes = std::as_bytes(std::span(*rows));
-  const host_batch made{
+  const host_batch host_batch{
       count,
       {{.type = data_type(type_id::int64), .length = count, .null_count = 0, .buffers = {{}, bytes}}},
       rows};
   dictionary_cache none;
-  const batch there = upload(ctx, made, none, {.tag = take_label, .readable = {}, .file = {}});
+  const batch there = upload(ctx, host_batch, none, {.tag = take_label, .readable = {}, .file = {}});
   return {there.columns.front().values(), count, false};
 }
 
@@ -249,13 +249,13 @@ selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const 
   }
   const std::vector<taken_count> counts = runner.count(steps);
   std::int64_t total = 0;
-  for (const taken_count& each : counts) {
-    total += each.total;
+  for (const taken_count& count : counts) {
+    total += count.total;
   }
-  selected_rows made = allocate_rows(ctx, total);
+  selected_rows rows = allocate_rows(ctx, total);
   if (total != 0) {
-    use_token token(ctx->work_stream(), {writes(made.memory)});
-    std::int64_t* target = made.data();
+    use_token token(ctx->work_stream(), {writes(rows.memory)});
+    std::int64_t* target = rows.data();
     for (std::size_t i = 0; i < steps.size(); ++i) {
       steps[i].target = target;
       target += counts[i].total;
@@ -264,22 +264,22 @@ selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const 
     token.finish();
   }
   sources.finish();
-  return made;
+  return rows;
 }
 
 selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows) {
   require_pieces(std::span(&rows, 1));
-  selected_rows made = allocate_rows(ctx, rows);
+  selected_rows result = allocate_rows(ctx, rows);
   if (rows != 0) {
-    use_token token(ctx->work_stream(), {writes(made.memory)});
+    use_token token(ctx->work_stream(), {writes(result.memory)});
     take_step step;
     step.kind = take_kind::filled; // no row is null
     step.count = rows;
-    step.target = made.data();
+    step.target = result.data();
     take_runner(ctx).run(std::span(&step, 1));
     token.finish();
   }
-  return made;
+  return result;
 }
 
 selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
@@ -288,8 +288,8 @@ selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<cons
   std::vector<std::int64_t> with_fill(piece_rows.begin(), piece_rows.end());
   with_fill.push_back(1);
   require_pieces(with_fill);
-  selected_rows made = allocate_rows(ctx, total_of(piece_rows));
-  std::vector<use> uses{writes(made.memory)};
+  selected_rows rows = allocate_rows(ctx, total_of(piece_rows));
+  std::vector<use> uses{writes(rows.memory)};
   take_runner runner(ctx);
   const take_step all = runner.rows_of(with_fill);
   std::vector<take_step> steps;
@@ -300,7 +300,7 @@ selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<cons
     step.count = piece.length();
     step.from = {.validity = known_validity(piece), .first = piece.offset(), .count = piece.length()};
     step.limit = before;
-    step.target = made.data() + before;
+    step.target = rows.data() + before;
     before += step.count;
     if (step.count != 0) {
       steps.push_back(step);
@@ -310,7 +310,7 @@ selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<cons
   use_token token(ctx->work_stream(), uses);
   runner.run(steps);
   token.finish();
-  return made;
+  return rows;
 }
 
 namespace {
@@ -326,9 +326,9 @@ void require_aligned_numbers(const column& source, const void* numbers, std::int
 selected_rows rows_of_codes(const column& source) {
   const column codes = relabel(source, *source.type().index_type());
   const std::int64_t values = source.dictionary()->length();
-  selected_rows made = queue_rows(source.ctx(), std::span(&values, 1), std::span(&codes, 1)).rows;
-  made.nullable = true; // it is not waited for
-  return made;
+  selected_rows rows = queue_rows(source.ctx(), std::span(&values, 1), std::span(&codes, 1)).rows;
+  rows.nullable = true; // it is not waited for
+  return rows;
 }
 
 selected_rows rows_of_runs(const column& source) {
@@ -336,7 +336,7 @@ selected_rows rows_of_runs(const column& source) {
   const column& ends = source.children()[0];
   const std::int64_t rows = source.length();
   const selected_rows every = rows_with_fill(ctx, std::span(&rows, 1), std::span(&source, 1));
-  selected_rows made = allocate_rows(ctx, rows);
+  selected_rows result = allocate_rows(ctx, rows);
   const std::int32_t width = ends.type().byte_width();
   const std::byte* const numbers = bytes_at(ends.values()) + ends.offset() * width;
   require_aligned_numbers(source, numbers, width);
@@ -346,11 +346,11 @@ selected_rows rows_of_runs(const column& source) {
   step.count = rows;
   step.rows = every.data();
   step.from = {.values = numbers, .first = source.offset(), .count = rows, .limit = ends.length()};
-  step.target = made.data();
-  use_token token(ctx->work_stream(), {reads(ends.values()), reads(every.memory), writes(made.memory)});
+  step.target = result.data();
+  use_token token(ctx->work_stream(), {reads(ends.values()), reads(every.memory), writes(result.memory)});
   take_runner(ctx).run(std::span(&step, 1));
   token.finish();
-  return made;
+  return result;
 }
 
 selected_rows rows_of_children(const column& source, std::span<const column> children) {
@@ -359,7 +359,7 @@ selected_rows rows_of_children(const column& source, std::span<const column> chi
   const buffer& ids = source.buffers()[0];
   const buffer offsets = dense ? source.buffers()[1] : buffer();
   require_aligned_numbers(source, bytes_at(offsets), sizeof(std::int32_t));
-  selected_rows made = allocate_rows(ctx, source.length());
+  selected_rows rows = allocate_rows(ctx, source.length());
   std::vector<take_step> steps;
   for (std::size_t i = 0; i < children.size(); ++i) {
     take_step& step = steps.emplace_back();
@@ -372,13 +372,13 @@ selected_rows rows_of_children(const column& source, std::span<const column> chi
                  .count = source.length(),
                  .limit = children[i].length()};
     step.limit = static_cast<std::int64_t>(i);
-    step.target = made.data();
+    step.target = rows.data();
   }
-  use_token token(ctx->work_stream(), {reads(ids), reads(offsets), writes(made.memory)});
-  ctx->copies().fill(made.data(), 0xff, made.memory.size(), ctx->work_stream()); // row_of_null
+  use_token token(ctx->work_stream(), {reads(ids), reads(offsets), writes(rows.memory)});
+  ctx->copies().fill(rows.data(), 0xff, rows.memory.size(), ctx->work_stream()); // row_of_null
   take_runner(ctx).run(steps);
   token.finish();
-  return made;
+  return rows;
 }
 
 } // namespace
@@ -390,11 +390,11 @@ std::vector<column> value_columns(const column& source) {
   case layout_kind::dense_union:
     return {source.children().begin(), source.children().end()};
   case layout_kind::sparse_union: {
-    std::vector<column> made;
+    std::vector<column> columns;
     for (std::size_t i = 0; i < source.children().size(); ++i) {
-      made.push_back(source.child(i));
+      columns.push_back(source.child(i));
     }
-    return made;
+    return columns;
   }
   default:
     return source.dictionary() != nullptr ? std::vector{*source.dictionary()} : std::vector<column>{};

@@ -37,12 +37,12 @@ slab_place slab_plan::add_place(std::size_t bytes, bool bits, bool padded) {
     return {};
   }
   std::uint64_t& used = bits ? bits_bytes_ : other_bytes_;
-  const slab_place made{used, bytes, bits};
+  const slab_place place{used, bytes, bits};
   used = checked_add(used, std::uint64_t{round_up(bytes, padding)}, what_);
   if (padded) {
-    pad(made);
+    pad(place);
   }
-  return made;
+  return place;
 }
 
 slab_place slab_plan::add_buffer(const data_type& type, std::size_t index, std::int64_t rows,
@@ -164,11 +164,11 @@ void slab_plan::clear_padding() {
   if (made_.zeroed_bytes == made_.slab_bytes) {
     return;
   }
-  for (const slab_place& each : padded_) {
+  for (const slab_place& place : padded_) {
     scatter_step& step = made_.fills.emplace_back();
     step.kind = join_kind::zero;
-    step.target = byte_of(each) + each.bytes;
-    step.count = static_cast<std::int64_t>(padding - each.bytes % padding);
+    step.target = byte_of(place) + place.bytes;
+    step.count = static_cast<std::int64_t>(padding - place.bytes % padding);
   }
 }
 

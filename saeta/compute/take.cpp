@@ -24,18 +24,18 @@ void take_runner::set_pieces(take_step& step, std::span<const take_source> piece
 }
 
 take_step take_runner::rows_of(std::span<const std::int64_t> piece_rows) {
-  take_step made;
+  take_step step;
   if (piece_rows.size() <= 1) {
-    return made;
+    return step;
   }
-  made.pieces = std::ssize(piece_rows);
-  made.first_source = std::ssize(sources_);
+  step.pieces = std::ssize(piece_rows);
+  step.first_source = std::ssize(sources_);
   std::int64_t first = 0;
   for (const std::int64_t rows : piece_rows) {
     sources_.push_back({.first = first, .count = rows});
     first += rows;
   }
-  return made;
+  return step;
 }
 
 std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
@@ -58,12 +58,12 @@ std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
   ctx_->copies().read_scalars(read, reinterpret_cast<const std::int64_t*>(found), work);
   token.finish();
   sums_.push_back(sums);
-  std::vector<taken_count> made;
+  std::vector<taken_count> counts;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     steps[i].sums = sum + steps[i].first_tile;
-    made.push_back({read[numbers * i], read[numbers * i + 1]});
+    counts.push_back({read[numbers * i], read[numbers * i + 1]});
   }
-  return made;
+  return counts;
 }
 
 void take_runner::run(std::span<take_step> steps) {
@@ -90,20 +90,20 @@ constexpr std::size_t run_values = 1; ///< child of a run-end encoded column
 /// whole.
 taken_piece piece_of_child(const data_type& type, const taken_piece& piece, std::size_t index) {
   const column& child = piece.of->children()[index];
-  taken_piece made{&child, child.offset(), child.length()};
+  taken_piece result{&child, child.offset(), child.length()};
   if (const auto known = rows_of_children(type, piece.first, piece.rows)) {
-    made.first += piece.rows == 0 ? 0 : known->first;
-    made.rows = piece.rows == 0 ? 0 : known->count;
+    result.first += piece.rows == 0 ? 0 : known->first;
+    result.rows = piece.rows == 0 ? 0 : known->count;
   }
-  return made;
+  return result;
 }
 
 std::vector<taken_node> children_of(const data_type& type, const short_list<taken_piece, 1>& pieces,
                                     bool owns_bytes) {
-  std::vector<taken_node> made;
+  std::vector<taken_node> nodes;
   const auto fields = type.children();
   for (std::size_t i = type.mapping() == row_mapping::run_ends ? run_values : 0; i < fields.size(); ++i) {
-    taken_node& child = made.emplace_back();
+    taken_node& child = nodes.emplace_back();
     child.type = &fields[i].type;
     for (const taken_piece& piece : pieces) {
       child.pieces.push_back(piece_of_child(type, piece, i));
@@ -111,7 +111,7 @@ std::vector<taken_node> children_of(const data_type& type, const short_list<take
     child.owns_bytes = owns_bytes;
     child.children = children_of(*child.type, child.pieces, owns_bytes);
   }
-  return made;
+  return nodes;
 }
 
 column run_ends_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
@@ -126,16 +126,16 @@ column run_ends_of(const std::shared_ptr<context>& ctx, const taken_node& node) 
 
 taken_node node_of(std::span<const column> pieces, std::shared_ptr<const selected_rows> rows,
                    bool owns_bytes) {
-  taken_node made;
-  made.type = &pieces.front().type();
+  taken_node node;
+  node.type = &pieces.front().type();
   for (const column& piece : pieces) {
-    made.pieces.push_back({&piece, piece.offset(), piece.length()});
+    node.pieces.push_back({&piece, piece.offset(), piece.length()});
   }
-  made.length = rows->count;
-  made.rows = std::move(rows);
-  made.owns_bytes = owns_bytes;
-  made.children = children_of(*made.type, made.pieces, owns_bytes);
-  return made;
+  node.length = rows->count;
+  node.rows = std::move(rows);
+  node.owns_bytes = owns_bytes;
+  node.children = children_of(*node.type, node.pieces, owns_bytes);
+  return node;
 }
 
 column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
@@ -146,8 +146,8 @@ column column_of(const std::shared_ptr<context>& ctx, const taken_node& node) {
   column::parts parts;
   parts.type = type;
   parts.length = node.length;
-  for (const buffer& each : node.buffers) {
-    parts.buffers.push_back(each);
+  for (const buffer& buffer : node.buffers) {
+    parts.buffers.push_back(buffer);
   }
   if (type.has_validity() && !parts.buffers[0].present()) {
     parts.null_count = 0;
@@ -177,16 +177,16 @@ using pieces_of_columns = std::vector<std::vector<column>>;
 
 bool share_dictionaries(std::span<const column* const> pieces) {
   const column& first = *pieces.front();
-  if (first.dictionary() != nullptr && !std::ranges::all_of(pieces, [&](const column* each) {
-        return each->dictionary() == first.dictionary() ||
-               same_memory(*each->dictionary(), *first.dictionary());
+  if (first.dictionary() != nullptr && !std::ranges::all_of(pieces, [&](const column* column) {
+        return column->dictionary() == first.dictionary() ||
+               same_memory(*column->dictionary(), *first.dictionary());
       })) {
     return false;
   }
   for (std::size_t i = 0; i < first.children().size(); ++i) {
     std::vector<const column*> children;
     std::ranges::transform(pieces, std::back_inserter(children),
-                           [&](const column* each) { return &each->children()[i]; });
+                           [&](const column* column) { return &column->children()[i]; });
     if (!share_dictionaries(children)) {
       return false;
     }
@@ -200,9 +200,9 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
     return pieces;
   }
   std::vector<const column*> all;
-  for (const column& each : pieces) {
-    if (each.length() != 0) {
-      all.push_back(&each);
+  for (const column& piece : pieces) {
+    if (piece.length() != 0) {
+      all.push_back(&piece);
     }
   }
   if (all.size() < 2 || share_dictionaries(all)) {
@@ -214,9 +214,9 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
                                        ": its indices can't count the values of all dictionaries"));
   }
   std::int64_t first = 0;
-  for (column& each : pieces) {
-    each = whole.front().slice(first, each.length());
-    first += each.length();
+  for (column& column : pieces) {
+    column = whole.front().slice(first, column.length());
+    first += column.length();
   }
   return pieces;
 }
@@ -225,8 +225,8 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
 /// behind views unless the result owns its bytes.
 void append_sources(const column& of, bool owns_bytes, storage_reads& to) {
   const auto buffers = of.buffers();
-  for (const buffer& each : owns_bytes ? buffers : buffers.first(of.type().buffer_count())) {
-    to.add(each);
+  for (const buffer& buffer : owns_bytes ? buffers : buffers.first(of.type().buffer_count())) {
+    to.add(buffer);
   }
   for (const column& child : of.children()) {
     append_sources(child, owns_bytes, to);
@@ -259,12 +259,12 @@ batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& c
     level = current.run();
   }
   token.finish();
-  batch made{rows.count, {}};
-  made.columns.reserve(nodes.size());
+  batch batch{rows.count, {}};
+  batch.columns.reserve(nodes.size());
   for (const taken_node& node : nodes) {
-    made.columns.push_back(column_of(ctx, node));
+    batch.columns.push_back(column_of(ctx, node));
   }
-  return made;
+  return batch;
 }
 
 /// Appends one batch, or two halves if it is too large.
@@ -286,27 +286,27 @@ void append_taken(const std::shared_ptr<context>& ctx, const pieces_of_columns& 
 } // namespace
 
 std::vector<std::int64_t> rows_of_pieces(const table& source) {
-  std::vector<std::int64_t> made;
-  std::ranges::transform(source.batches(), std::back_inserter(made), &batch::rows);
-  return made;
+  std::vector<std::int64_t> values;
+  std::ranges::transform(source.batches(), std::back_inserter(values), &batch::rows);
+  return values;
 }
 
 std::vector<std::int64_t> rows_of_pieces(std::span<const column> source) {
-  std::vector<std::int64_t> made;
-  std::ranges::transform(source, std::back_inserter(made), &column::length);
-  return made;
+  std::vector<std::int64_t> values;
+  std::ranges::transform(source, std::back_inserter(values), &column::length);
+  return values;
 }
 
 std::vector<column> take(std::span<const column> source, const selected_rows& rows) {
   const std::shared_ptr<context>& ctx = source.front().ctx();
   std::vector<batch> batches;
   append_taken(ctx, {with_one_dictionary({source.begin(), source.end()})}, rows, batches);
-  std::vector<column> made;
-  made.reserve(batches.size());
-  for (batch& each : batches) {
-    made.push_back(std::move(each.columns.front()));
+  std::vector<column> columns;
+  columns.reserve(batches.size());
+  for (batch& batch : batches) {
+    columns.push_back(std::move(batch.columns.front()));
   }
-  return made;
+  return columns;
 }
 
 table take(const table& source, const selected_rows& rows) {
@@ -320,8 +320,8 @@ table take(const table& source, const selected_rows& rows) {
     columns.push_back(with_one_dictionary(std::move(pieces)));
   }
   schema fields = source.fields();
-  for (field& each : fields.fields) {
-    each.nullable = each.nullable || rows.nullable;
+  for (field& field : fields.fields) {
+    field.nullable = field.nullable || rows.nullable;
   }
   std::vector<batch> batches;
   append_taken(source.ctx(), columns, rows, batches);
@@ -332,8 +332,8 @@ std::vector<column> gather(std::span<const column> source) {
   const std::shared_ptr<context>& ctx = source.front().ctx();
   pieces_of_columns columns;
   columns.reserve(source.size());
-  for (const column& each : source) {
-    columns.push_back({each});
+  for (const column& column : source) {
+    columns.push_back({column});
   }
   return take_whole(ctx, columns, all_rows(ctx, source.front().length()), true).columns;
 }
@@ -341,15 +341,16 @@ std::vector<column> gather(std::span<const column> source) {
 table take(const table& source, std::span<const column> indices) {
   constexpr std::int64_t few_rows = 1 << 16; // a device takes them sooner than the host queues their kernels
   queued_rows queued = queue_rows(source.ctx(), rows_of_pieces(source), indices);
-  const bool has_nulls = std::ranges::any_of(
-      indices, [](const column& each) { return each.validity().present() && each.known_null_count() != 0; });
+  const bool has_nulls = std::ranges::any_of(indices, [](const column& column) {
+    return column.validity().present() && column.known_null_count() != 0;
+  });
   if (has_nulls || queued.rows.count > few_rows) {
     queued.rows.nullable = check_rows(queued, indices);
     return take(source, queued.rows);
   }
-  table made = take(source, queued.rows);
+  table table = take(source, queued.rows);
   check_rows(queued, indices);
-  return made;
+  return table;
 }
 
 namespace {

@@ -31,8 +31,8 @@ const void* address_of_buffer(const column& of, std::size_t index) {
 bool may_have_own_nulls(const column& of) { return of.validity().present() && of.known_null_count() != 0; }
 
 bool needs_validity(const taken_node& node) {
-  return node.rows->nullable || std::ranges::any_of(node.pieces, [](const taken_piece& each) {
-           return may_have_own_nulls(*each.of);
+  return node.rows->nullable || std::ranges::any_of(node.pieces, [](const taken_piece& piece) {
+           return may_have_own_nulls(*piece.of);
          });
 }
 
@@ -54,23 +54,23 @@ std::int64_t referred_of(const column& of, std::size_t child) {
 take_source source_of(const taken_piece& piece, std::size_t child = 0) {
   const column& of = *piece.of;
   const layout_kind layout = of.type().layout();
-  take_source made{.first = piece.first, .count = piece.rows, .limit = referred_of(of, child)};
+  take_source source{.first = piece.first, .count = piece.rows, .limit = referred_of(of, child)};
   if (layout == layout_kind::run_ends) {
     const column& ends = of.children()[0];
-    made.values =
+    source.values =
         static_cast<const std::byte*>(address_of_buffer(ends, 1)) + ends.offset() * ends.type().byte_width();
-    return made;
+    return source;
   }
-  made.validity =
+  source.validity =
       may_have_own_nulls(of) ? static_cast<const std::uint8_t*>(address_of_buffer(of, 0)) : nullptr;
   const std::size_t values = of.type().has_validity() ? 1 : 0;
   if (of.type().buffer_count() > values) {
-    made.values = address_of_buffer(of, values);
+    source.values = address_of_buffer(of, values);
   }
   if (of.type().buffer_count() > values + 1) {
-    made.second = address_of_buffer(of, values + 1);
+    source.second = address_of_buffer(of, values + 1);
   }
-  return made;
+  return source;
 }
 
 /// Bytes that a kernel can move at once: a power of two that divides the size and the addresses of the
@@ -99,17 +99,17 @@ void require_aligned(const take_step& step, const take_source& from) {
 
 take_level::view_buffers::view_buffers(const std::shared_ptr<context>& ctx, const taken_node& node)
     : numbers([&] {
-        std::vector<std::int64_t> made;
+        std::vector<std::int64_t> values;
         for (const taken_piece& piece : node.pieces) {
           const auto behind = piece.of->buffers().subspan(node.type->buffer_count());
-          for (const buffer& each : behind) {
-            made.push_back(static_cast<std::int64_t>(each.size()));
+          for (const buffer& buffer : behind) {
+            values.push_back(static_cast<std::int64_t>(buffer.size()));
           }
-          for (const buffer& each : behind) {
-            made.push_back(static_cast<std::int64_t>(each.address()));
+          for (const buffer& buffer : behind) {
+            values.push_back(static_cast<std::int64_t>(buffer.address()));
           }
         }
-        return made;
+        return values;
       }()),
       uploaded(ctx, numbers) {}
 
@@ -159,12 +159,12 @@ void take_level::add(taken_node& node) {
 }
 
 take_step take_level::step_of(take_kind kind, const placed& of, std::int32_t width) const {
-  take_step made;
-  made.kind = kind;
-  made.width = width;
-  made.count = of.node->length;
-  made.rows = of.node->rows->data();
-  return made;
+  take_step step;
+  step.kind = kind;
+  step.width = width;
+  step.count = of.node->length;
+  step.rows = of.node->rows->data();
+  return step;
 }
 
 void take_level::set_sources(take_step& step, const placed& of, std::size_t child) {
@@ -178,19 +178,19 @@ void take_level::set_sources(take_step& step, const placed& of, std::size_t chil
   const std::int64_t* table = owns ? of.behind->uploaded.data(described) : nullptr;
   std::int64_t buffers = 0;
   for (const taken_piece& piece : node.pieces) {
-    take_source& made = sources.emplace_back(source_of(piece, child));
+    take_source& source = sources.emplace_back(source_of(piece, child));
     const std::int64_t own =
         std::ssize(piece.of->buffers()) - static_cast<std::int64_t>(node.type->buffer_count());
     if (owns) {
-      made.second = table;
-      made.limit = own;
+      source.second = table;
+      source.limit = own;
       table += 2 * own;
     } else if (step.kind == take_kind::views) {
-      made.limit = buffers;
+      source.limit = buffers;
       buffers += own;
     }
     if (aligned) {
-      require_aligned(step, made);
+      require_aligned(step, source);
     }
   }
   runner_.set_pieces(step, sources);
@@ -223,14 +223,14 @@ void take_level::require_counts(const placed& of) const {
                                        " rows, its run ends count ", limit.most));
   }
   for (std::size_t i = 0; i < of.counted; ++i) {
-    const taken_count& found = counts_[of.first_counted + i];
-    if (found.bad_row != no_row) {
-      throw error(errc::format, concat("taking rows of a column of ", type.name(), ": row ", found.bad_row,
+    const taken_count& count = counts_[of.first_counted + i];
+    if (count.bad_row != no_row) {
+      throw error(errc::format, concat("taking rows of a column of ", type.name(), ": row ", count.bad_row,
                                        " of the result refers to something outside of the column"));
     }
-    if (limit.what != counted_rows::nothing && found.total > limit.most) {
+    if (limit.what != counted_rows::nothing && count.total > limit.most) {
       throw error(errc::overflow, concat("taking rows of a column of ", type.name(), ": they refer to ",
-                                         found.total, " values, its offsets count ", limit.most));
+                                         count.total, " values, its offsets count ", limit.most));
     }
   }
 }
@@ -284,30 +284,30 @@ void take_level::lay_out(placed& made) {
 
 /// The rows that nodes follow. Columns of a table follow the same ones.
 std::vector<use> take_level::uses_of_rows() const {
-  std::vector<use> made;
+  std::vector<use> uses;
   const selected_rows* last = nullptr;
   for (const placed& each : placed_) {
     if (each.node->rows.get() != last) {
       last = each.node->rows.get();
-      made.push_back(reads(buffer(last->memory.owner())));
+      uses.push_back(reads(buffer(last->memory.owner())));
     }
   }
-  return made;
+  return uses;
 }
 
 std::vector<use> take_level::uses() const {
-  std::vector<use> made = uses_of_rows();
-  made.push_back(writes(slab_));
+  std::vector<use> uses = uses_of_rows();
+  uses.push_back(writes(slab_));
   for (const placed& each : placed_) {
     for (const auto& rows : each.made) {
-      made.push_back(writes(rows->memory));
+      uses.push_back(writes(rows->memory));
     }
-    made.push_back(writes(each.starts));
+    uses.push_back(writes(each.starts));
     if (each.behind) {
-      made.push_back(reads(each.behind->uploaded.memory()));
+      uses.push_back(reads(each.behind->uploaded.memory()));
     }
   }
-  return made;
+  return uses;
 }
 
 void* take_level::address_of(const slab_place& place) const {
@@ -425,8 +425,8 @@ void take_level::add_steps(placed& of) {
 
 /// Columns that read the same rows form groups, but small ones if there are few rows.
 std::vector<take_step> take_level::grouped_values() const {
-  std::vector<take_step> made;
-  made.reserve(placed_.size());
+  std::vector<take_step> steps;
+  steps.reserve(placed_.size());
   for (const auto& [rows, columns] : values_) {
     const take_step& one = columns.front();
     const std::int64_t tiles = count_tiles(one) * std::ssize(columns);
@@ -434,12 +434,12 @@ std::vector<take_step> take_level::grouped_values() const {
     const std::int64_t most = std::min(tiles / least_tiles, most_group_bytes / column_bytes);
     const std::size_t of_group = std::clamp<std::size_t>(static_cast<std::size_t>(most), 1, columns.size());
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      made.push_back(columns[i]);
-      made.back().columns =
+      steps.push_back(columns[i]);
+      steps.back().columns =
           i % of_group == 0 ? static_cast<std::int32_t>(std::min(of_group, columns.size() - i)) : 0;
     }
   }
-  return made;
+  return steps;
 }
 
 /// Slabs and rows begin at multiples of 64 bytes, but the ends of buffers do not.
@@ -457,8 +457,8 @@ void take_level::clear_padding() {
   const stream_ref work = ctx_->work_stream();
   auto* const slab = reinterpret_cast<std::byte*>(slab_.address());
   std::vector<join_step> steps;
-  for (const scatter_step& each : plan_.plan().fills) {
-    steps.push_back(kernel_step(each, nullptr, slab, nullptr));
+  for (const scatter_step& step : plan_.plan().fills) {
+    steps.push_back(kernel_step(step, nullptr, slab, nullptr));
   }
   if (steps.empty()) {
     return;
@@ -495,8 +495,8 @@ void take_level::queue() {
 
 void take_level::name_children(placed& of) {
   taken_node& node = *of.node;
-  for (const slab_place& each : of.buffers) {
-    node.buffers.push_back(in_slab(each));
+  for (const slab_place& buffer : of.buffers) {
+    node.buffers.push_back(in_slab(buffer));
   }
   if (of.behind && of.bytes.bytes != 0) {
     node.buffers.push_back(in_slab(of.bytes));

@@ -172,8 +172,8 @@ public:
   /// Queues copies of page-locked or device memory, which may run in any order. Uses one driver call if the
   /// driver has one, because copies queued one by one start 4 us apart on an H100.
   virtual void copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_handle stream) {
-    for (const copy_range& each : ranges) {
-      copy(each.target, each.source, each.bytes, kind, stream);
+    for (const copy_range& range : ranges) {
+      copy(range.target, range.source, range.bytes, kind, stream);
     }
   }
   virtual void fill(void* target, std::uint8_t value, std::size_t bytes, stream_handle stream) = 0;

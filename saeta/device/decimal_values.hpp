@@ -31,28 +31,28 @@ SAETA_ANY_DEVICE inline binary ratio(const magnitude& of, const magnitude& divis
   const int shift = bit_length(of) - bit_length(divisor);
   remainder rest = shifted(of, shift < 0 ? -shift : 0);
   const remainder by = shifted(divisor, shift > 0 ? shift : 0);
-  binary made;
-  for (made.exponent = shift + 1; made.digits >> 63 == 0; --made.exponent) {
-    made.digits = made.digits << 1 | next_digit(rest, by);
+  binary binary;
+  for (binary.exponent = shift + 1; binary.digits >> 63 == 0; --binary.exponent) {
+    binary.digits = binary.digits << 1 | next_digit(rest, by);
   }
-  made.is_exact = compare(rest, remainder{}) == 0;
-  return made;
+  binary.is_exact = compare(rest, remainder{}) == 0;
+  return binary;
 }
 
 /// The number is above 0.
 SAETA_ANY_DEVICE inline binary highest_bits(const wide<2 * decimal_words>& of) noexcept {
-  binary made;
-  made.exponent = bit_length(of) - 64;
-  for (int bit = made.exponent + 63; bit >= 0; --bit) {
+  binary binary;
+  binary.exponent = bit_length(of) - 64;
+  for (int bit = binary.exponent + 63; bit >= 0; --bit) {
     const bool set = (of.words[bit / wide_word_bits] >> (bit % wide_word_bits) & 1) != 0;
-    if (bit >= made.exponent) {
-      made.digits = made.digits << 1 | (set ? 1 : 0);
+    if (bit >= binary.exponent) {
+      binary.digits = binary.digits << 1 | (set ? 1 : 0);
     } else if (set) {
-      made.is_exact = false;
+      binary.is_exact = false;
     }
   }
-  made.digits <<= made.exponent < 0 ? -made.exponent : 0;
-  return made;
+  binary.digits <<= binary.exponent < 0 ? -binary.exponent : 0;
+  return binary;
 }
 
 struct number {
@@ -63,28 +63,28 @@ struct number {
 SAETA_ANY_DEVICE inline number load_number(const void* source, std::int32_t bytes,
                                            std::int64_t row) noexcept {
   const int words = bytes / 4;
-  number made;
+  number number;
   for (int i = 0; i < words; ++i) {
-    made.value.words[i] = equal_rows::load<std::uint32_t>(source, row * words + i);
+    number.value.words[i] = equal_rows::load<std::uint32_t>(source, row * words + i);
   }
-  made.negative = made.value.words[words - 1] >> (wide_word_bits - 1) != 0;
-  if (made.negative) {
+  number.negative = number.value.words[words - 1] >> (wide_word_bits - 1) != 0;
+  if (number.negative) {
     std::uint64_t carry = 1;
     for (int i = 0; i < words; ++i) {
-      carry += static_cast<std::uint32_t>(~made.value.words[i]);
-      made.value.words[i] = static_cast<std::uint32_t>(carry);
+      carry += static_cast<std::uint32_t>(~number.value.words[i]);
+      number.value.words[i] = static_cast<std::uint32_t>(carry);
       carry >>= wide_word_bits;
     }
   }
-  return made;
+  return number;
 }
 
 SAETA_ANY_DEVICE inline magnitude power_of(const decimal_source& of) noexcept {
-  magnitude made;
+  magnitude magnitude;
   for (int i = 0; i < decimal_words; ++i) {
-    made.words[i] = of.power[i];
+    magnitude.words[i] = of.power[i];
   }
-  return made;
+  return magnitude;
 }
 
 /// A double without a sign, and whether it is the number.
@@ -113,16 +113,16 @@ SAETA_ANY_DEVICE inline found_double as_double(const magnitude& of, const decima
     std::uint64_t pattern = 0;
     std::memcpy(&pattern, &value, sizeof value);
     pattern = (above > 0 ? pattern - 1 : pattern) | 1;
-    found_double made{0, false};
-    std::memcpy(&made.value, &pattern, sizeof pattern);
-    return made;
+    found_double result{0, false};
+    std::memcpy(&result.value, &pattern, sizeof pattern);
+    return result;
   }
   const magnitude power = power_of(how);
-  const binary made = how.scale > 0 ? ratio(of, power) : highest_bits(product(of, power));
-  const bool is_exact = made.is_exact && (made.digits & dropped) == 0;
-  const std::uint64_t digits =
-      odd ? (made.digits & ~dropped) | (is_exact ? 0 : dropped + 1) : made.digits | (made.is_exact ? 0 : 1);
-  return {std::ldexp(static_cast<double>(digits), made.exponent), is_exact};
+  const binary binary = how.scale > 0 ? ratio(of, power) : highest_bits(product(of, power));
+  const bool is_exact = binary.is_exact && (binary.digits & dropped) == 0;
+  const std::uint64_t digits = odd ? (binary.digits & ~dropped) | (is_exact ? 0 : dropped + 1)
+                                   : binary.digits | (binary.is_exact ? 0 : 1);
+  return {std::ldexp(static_cast<double>(digits), binary.exponent), is_exact};
 }
 
 /// An integer without a sign, and how far the number is above it.
@@ -140,7 +140,7 @@ SAETA_ANY_DEVICE inline found_integer divided(std::uint64_t of, std::uint64_t di
 }
 
 SAETA_ANY_DEVICE inline found_integer divided(const magnitude& of, const magnitude& divisor) noexcept {
-  found_integer made;
+  found_integer integer;
   const int shift = bit_length(of) - bit_length(divisor);
   remainder rest = shifted(of, 0);
   const remainder by = shifted(divisor, shift > 0 ? shift : 0);
@@ -149,12 +149,12 @@ SAETA_ANY_DEVICE inline found_integer divided(const magnitude& of, const magnitu
     double_it(rest);
   }
   for (; digits > 0; --digits) {
-    made.fits = made.fits && made.value >> 63 == 0;
-    made.value = made.value << 1 | next_digit(rest, by);
+    integer.fits = integer.fits && integer.value >> 63 == 0;
+    integer.value = integer.value << 1 | next_digit(rest, by);
   }
-  made.against_half = compare(rest, by); // `rest` is twice the rest
-  made.is_exact = compare(rest, remainder{}) == 0;
-  return made;
+  integer.against_half = compare(rest, by); // `rest` is twice the rest
+  integer.is_exact = compare(rest, remainder{}) == 0;
+  return integer;
 }
 
 SAETA_ANY_DEVICE inline found_integer as_integer(const magnitude& of, const decimal_source& how) noexcept {
@@ -169,13 +169,13 @@ SAETA_ANY_DEVICE inline found_integer as_integer(const magnitude& of, const deci
 
 /// Rounds to nearest, ties to even, and gives the number its sign.
 template <class Integer>
-SAETA_ANY_DEVICE inline bool finish(const found_integer& found, bool negative, bool rounds,
+SAETA_ANY_DEVICE inline bool finish(const found_integer& integer, bool negative, bool rounds,
                                     Integer& to) noexcept {
   constexpr std::uint64_t most = ~std::uint64_t{0} >> (64 - std::numeric_limits<Integer>::digits);
   const std::uint64_t limit = !negative ? most : std::is_signed_v<Integer> ? most + 1 : 0;
-  const bool up = found.against_half > 0 || (found.against_half == 0 && (found.value & 1) != 0);
-  const std::uint64_t value = found.value + (up ? 1 : 0);
-  if (!found.fits || !(rounds || found.is_exact) || value < found.value || value > limit) {
+  const bool up = integer.against_half > 0 || (integer.against_half == 0 && (integer.value & 1) != 0);
+  const std::uint64_t value = integer.value + (up ? 1 : 0);
+  if (!integer.fits || !(rounds || integer.is_exact) || value < integer.value || value > limit) {
     return false;
   }
   to = static_cast<Integer>(negative ? 0 - value : value);
@@ -191,9 +191,9 @@ SAETA_ANY_DEVICE inline bool convert_row(const cast_work& work, std::int64_t row
   if constexpr (std::is_integral_v<Target>) {
     return finish(as_integer(given.value, work.decimal), given.negative, work.rounds, to);
   } else {
-    const found_double found = as_double(given.value, work.decimal, !std::is_same_v<Target, double>);
-    return narrow(given.negative ? -found.value : found.value, work.rounds, to) &&
-           (work.rounds || found.is_exact);
+    const found_double found_double = as_double(given.value, work.decimal, !std::is_same_v<Target, double>);
+    return narrow(given.negative ? -found_double.value : found_double.value, work.rounds, to) &&
+           (work.rounds || found_double.is_exact);
   }
 }
 

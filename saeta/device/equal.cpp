@@ -168,17 +168,17 @@ void compare_now(std::span<const equal_task> tasks, const equal_results& results
 }
 
 void expand_now(std::span<const list_expansion> expansions) noexcept {
-  for (const list_expansion& each : expansions) {
+  for (const list_expansion& expansion : expansions) {
     std::int64_t total = 0;
-    for_each_row(each.lists, [&](std::int64_t at, std::int64_t list) {
-      const expanded_list found = expand_row(each.lists, at, list);
-      each.starts[at] = total;
-      each.left_shifts[at] = found.left - total;
-      each.right_shifts[at] = found.right - total;
-      total += found.count;
+    for_each_row(expansion.lists, [&](std::int64_t at, std::int64_t list) {
+      const expanded_list expanded_list = expand_row(expansion.lists, at, list);
+      expansion.starts[at] = total;
+      expansion.left_shifts[at] = expanded_list.left - total;
+      expansion.right_shifts[at] = expanded_list.right - total;
+      total += expanded_list.count;
       return true;
     });
-    each.starts[each.lists.count] = total;
+    expansion.starts[expansion.lists.count] = total;
   }
 }
 

@@ -32,18 +32,18 @@ constexpr permutation make_permutation(std::uint64_t count, std::uint64_t key) n
   while ((std::uint64_t{1} << bits) < count) {
     ++bits;
   }
-  permutation made;
-  made.count = count;
-  made.low_bits = bits - bits / 2;
-  made.high_mask = (std::uint32_t{1} << (bits / 2)) - 1;
-  made.low_mask = (std::uint32_t{1} << made.low_bits) - 1;
-  for (std::uint32_t& each : made.keys) {
+  permutation permutation;
+  permutation.count = count;
+  permutation.low_bits = bits - bits / 2;
+  permutation.high_mask = (std::uint32_t{1} << (bits / 2)) - 1;
+  permutation.low_mask = (std::uint32_t{1} << permutation.low_bits) - 1;
+  for (std::uint32_t& each : permutation.keys) {
     key += 0x9e3779b97f4a7c15U;
     std::uint64_t mixed = (key ^ (key >> 30U)) * 0xbf58476d1ce4e5b9U;
     mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
     each = static_cast<std::uint32_t>((mixed ^ (mixed >> 31U)) >> 32U);
   }
-  return made;
+  return permutation;
 }
 
 /// Mixes half of a number with the key of a round.

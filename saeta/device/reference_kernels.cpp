@@ -337,8 +337,8 @@ void expand(stream_handle, std::span<const list_expansion> expansions, const lis
   expand_now({uploaded, expansions.size()});
 }
 
-void count_taken(stream_handle, const take_work& work, std::int64_t* sums, taken_count* found) {
-  count_taken_now({work.uploaded_steps, work.steps.size()}, work.uploaded_sources, sums, found);
+void count_taken(stream_handle, const take_work& work, std::int64_t* sums, taken_count* count) {
+  count_taken_now({work.uploaded_steps, work.steps.size()}, work.uploaded_sources, sums, count);
 }
 
 void take(stream_handle, const take_work& work) {

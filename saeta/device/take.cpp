@@ -102,12 +102,12 @@ void take_views(const take_step& step, const take_source* sources) noexcept {
 void take_indices(const take_step& step, const take_source* sources) noexcept {
   auto* const target = static_cast<std::int64_t*>(step.target);
   for (std::int64_t at = 0; at < step.count; ++at) {
-    const found_index found = index_at(step, sources, at);
-    target[at] = found.chosen;
-    if (found.is_bad && step.found[0] == no_row) {
+    const found_index index = index_at(step, sources, at);
+    target[at] = index.chosen;
+    if (index.is_bad && step.found[0] == no_row) {
       step.found[0] = at;
     }
-    if (found.is_null) {
+    if (index.is_null) {
       step.found[1] = 0;
     }
   }
@@ -204,7 +204,7 @@ void take_now(std::span<const take_step> steps, const take_source* sources) noex
 }
 
 void count_taken_now(std::span<const take_step> steps, const take_source* sources, std::int64_t* sums,
-                     taken_count* found) noexcept {
+                     taken_count* count) noexcept {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const take_step& step = steps[i];
     taken_count counted;
@@ -218,7 +218,7 @@ void count_taken_now(std::span<const take_step> steps, const take_source* source
         counted.bad_row = at;
       }
     }
-    found[i] = counted;
+    count[i] = counted;
   }
 }
 

@@ -151,8 +151,8 @@ constexpr std::int64_t count_tiles(const take_step& of) noexcept {
 
 /// The kernels as plain loops on the calling thread.
 void take_now(std::span<const take_step> steps, const take_source* sources) noexcept;
-/// @param sums  one for each tile; @param found  one for each step
+/// @param sums  one for each tile; @param count  one for each step
 void count_taken_now(std::span<const take_step> steps, const take_source* sources, std::int64_t* sums,
-                     taken_count* found) noexcept;
+                     taken_count* count) noexcept;
 
 } // namespace saeta

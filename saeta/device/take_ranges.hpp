@@ -17,13 +17,13 @@ struct taken_range {
 
 SAETA_ANY_DEVICE inline taken_range checked_range(std::int64_t first, std::int64_t count,
                                                   std::int64_t limit) noexcept {
-  taken_range made;
-  made.is_good = first >= 0 && count >= 0 && first <= limit && count <= limit - first;
-  if (made.is_good) {
-    made.first = first;
-    made.count = count;
+  taken_range range;
+  range.is_good = first >= 0 && count >= 0 && first <= limit && count <= limit - first;
+  if (range.is_good) {
+    range.first = first;
+    range.count = count;
   }
-  return made;
+  return range;
 }
 
 SAETA_ANY_DEVICE inline bool mask_at(const take_step& step, std::int64_t at) noexcept {
@@ -43,14 +43,14 @@ struct stored_view {
 };
 
 SAETA_ANY_DEVICE inline stored_view view_at(const take_source& from, std::int64_t entry) noexcept {
-  stored_view made;
+  stored_view view;
   if (is_valid(from, entry)) { // the view of a null may have arbitrary bytes
-    made.length = load<std::int32_t>(from.values, 4 * entry);
-    made.prefix = load<std::int32_t>(from.values, 4 * entry + 1);
-    made.buffer = load<std::int32_t>(from.values, 4 * entry + 2);
-    made.offset = load<std::int32_t>(from.values, 4 * entry + 3);
+    view.length = load<std::int32_t>(from.values, 4 * entry);
+    view.prefix = load<std::int32_t>(from.values, 4 * entry + 1);
+    view.buffer = load<std::int32_t>(from.values, 4 * entry + 2);
+    view.offset = load<std::int32_t>(from.values, 4 * entry + 3);
   }
-  return made;
+  return view;
 }
 
 /// The bytes that a view refers to in its buffer.
@@ -71,19 +71,19 @@ SAETA_ANY_DEVICE inline std::int64_t chosen_at(const take_step& step, std::int64
 /// The range of values that row `at` of a counted step's result adds.
 SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_source* sources,
                                              std::int64_t at) noexcept {
-  taken_range made;
+  taken_range range;
   if (step.kind == take_kind::mask) {
-    made.count = mask_at(step, at) ? 1 : 0;
-    return made;
+    range.count = mask_at(step, at) ? 1 : 0;
+    return range;
   }
   const std::int64_t chosen = chosen_at(step, at);
   if (step.kind == take_kind::run_ends) {
-    made.count = at == 0 || step.rows[at - 1] != chosen ? 1 : 0;
-    return made;
+    range.count = at == 0 || step.rows[at - 1] != chosen ? 1 : 0;
+    return range;
   }
   if (chosen == row_of_null) {
-    made.count = step.kind == take_kind::union_rows ? step.units : 0;
-    return made;
+    range.count = step.kind == take_kind::union_rows ? step.units : 0;
+    return range;
   }
   const take_source& from = source_of(step, sources, chosen);
   const std::int64_t entry = from.first + row_in_piece(chosen);
@@ -95,7 +95,7 @@ SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_s
     return range_of_view(from, entry);
   case take_kind::union_rows:
     if (load<std::int8_t>(from.values, entry) != step.code) {
-      return made;
+      return range;
     }
     return checked_range(load<std::int32_t>(from.second, entry), 1, from.limit);
   default: {
@@ -124,30 +124,30 @@ struct taken_list {
 
 SAETA_ANY_DEVICE inline taken_list list_at(const take_step& step, const take_source* sources,
                                            std::int64_t list) noexcept {
-  taken_list made;
+  taken_list result;
   const std::int64_t chosen = step.rows[list];
-  made.start = load_signed(step.starts, step.width, list);
+  result.start = load_signed(step.starts, step.width, list);
   if (chosen == row_of_null) {
-    return made;
+    return result;
   }
-  made.piece = number_of_piece(chosen);
+  result.piece = number_of_piece(chosen);
   const take_source& from = source_of(step, sources, chosen);
   const std::int64_t entry = from.first + row_in_piece(chosen);
   if (step.kind == take_kind::view_bytes) {
     if (const stored_view view = view_at(from, entry); view.refers()) {
       const auto address = load<std::int64_t>(from.second, from.limit + view.buffer);
-      made.bytes = reinterpret_cast<const std::uint8_t*>(address);
-      made.limit = load<std::int64_t>(from.second, view.buffer);
-      made.source = view.offset;
+      result.bytes = reinterpret_cast<const std::uint8_t*>(address);
+      result.limit = load<std::int64_t>(from.second, view.buffer);
+      result.source = view.offset;
     }
-    return made;
+    return result;
   }
-  made.source = load_signed(from.values, step.width, entry);
+  result.source = load_signed(from.values, step.width, entry);
   if (step.kind == take_kind::bytes) {
-    made.bytes = static_cast<const std::uint8_t*>(from.second);
-    made.limit = from.limit;
+    result.bytes = static_cast<const std::uint8_t*>(from.second);
+    result.limit = from.limit;
   }
-  return made;
+  return result;
 }
 
 SAETA_ANY_DEVICE inline void store_signed(void* target, std::int32_t width, std::int64_t index,

@@ -63,22 +63,22 @@ struct found_index {
 /// Row `at` of a step of kind `indices`.
 SAETA_ANY_DEVICE inline found_index index_at(const take_step& step, const take_source* sources,
                                              std::int64_t at) noexcept {
-  found_index made;
+  found_index index;
   const std::int64_t entry = step.from.first + at;
   if (!is_valid(step.from, entry)) {
-    made.is_null = true;
-    return made;
+    index.is_null = true;
+    return index;
   }
   std::uint64_t row = load_unsigned(step.from.values, step.width, entry);
   if (step.is_signed) {
     const int unused = 64 - 8 * step.width;
     row = static_cast<std::uint64_t>(static_cast<std::int64_t>(row << unused) >> unused);
   }
-  made.is_bad = row >= static_cast<std::uint64_t>(step.limit); // negative numbers become large ones
-  if (!made.is_bad) {
-    made.chosen = row_of_source(step, sources, static_cast<std::int64_t>(row));
+  index.is_bad = row >= static_cast<std::uint64_t>(step.limit); // negative numbers become large ones
+  if (!index.is_bad) {
+    index.chosen = row_of_source(step, sources, static_cast<std::int64_t>(row));
   }
-  return made;
+  return index;
 }
 
 /// Row `at` of a step of kind `filled`.

@@ -44,19 +44,19 @@ SAETA_ANY_DEVICE inline std::uint64_t low_bits(const wide<Words>& of) noexcept {
 
 /// @param bits  0 or more; no bit is lost
 SAETA_ANY_DEVICE inline remainder shifted(const magnitude& of, int bits) noexcept {
-  remainder made;
+  remainder remainder;
   const int whole = bits / wide_word_bits;
   const int part = bits % wide_word_bits;
   for (int i = 0; i < decimal_words; ++i) {
     const std::uint64_t moved = static_cast<std::uint64_t>(of.words[i]) << part;
     if (i + whole <= decimal_words) {
-      made.words[i + whole] |= static_cast<std::uint32_t>(moved);
+      remainder.words[i + whole] |= static_cast<std::uint32_t>(moved);
     }
     if (i + whole + 1 <= decimal_words) {
-      made.words[i + whole + 1] = static_cast<std::uint32_t>(moved >> wide_word_bits);
+      remainder.words[i + whole + 1] = static_cast<std::uint32_t>(moved >> wide_word_bits);
     }
   }
-  return made;
+  return remainder;
 }
 
 SAETA_ANY_DEVICE inline void double_it(remainder& of) noexcept {
@@ -94,17 +94,17 @@ SAETA_ANY_DEVICE inline std::uint64_t next_digit(remainder& rest, const remainde
 }
 
 SAETA_ANY_DEVICE inline wide<2 * decimal_words> product(const magnitude& a, const magnitude& b) noexcept {
-  wide<2 * decimal_words> made;
+  wide<2 * decimal_words> wide;
   for (int i = 0; i < decimal_words; ++i) {
     std::uint64_t carry = 0;
     for (int j = 0; j < decimal_words; ++j) {
-      carry += static_cast<std::uint64_t>(a.words[i]) * b.words[j] + made.words[i + j];
-      made.words[i + j] = static_cast<std::uint32_t>(carry);
+      carry += static_cast<std::uint64_t>(a.words[i]) * b.words[j] + wide.words[i + j];
+      wide.words[i + j] = static_cast<std::uint32_t>(carry);
       carry >>= wide_word_bits;
     }
-    made.words[i + decimal_words] = static_cast<std::uint32_t>(carry);
+    wide.words[i + decimal_words] = static_cast<std::uint32_t>(carry);
   }
-  return made;
+  return wide;
 }
 
 } // namespace saeta::wide_integers

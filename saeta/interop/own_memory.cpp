@@ -74,8 +74,8 @@ std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes) {
   if (next == exports().entries.begin()) {
     return nullptr;
   }
-  std::shared_ptr<storage> found = std::prev(next)->second.lock();
-  return found && contains(*found, lowest, bytes) ? found : nullptr;
+  std::shared_ptr<storage> storage = std::prev(next)->second.lock();
+  return storage && contains(*storage, lowest, bytes) ? storage : nullptr;
 }
 
 std::optional<buffer> share_again(const std::shared_ptr<storage>& bytes, const context& ctx,

@@ -44,16 +44,16 @@ void require_rows(std::size_t window, const batch_span& span, std::span<const ba
 constexpr std::size_t batches_between_checks = 1024;
 
 batch_size size_of(const detail::batch_layout& batch, const detail::column_tree& tree) {
-  batch_size made{.rows = batch.rows, .compressed = batch.codec != detail::body_codec::none};
+  batch_size size{.rows = batch.rows, .compressed = batch.codec != detail::body_codec::none};
   detail::node_buffers buffers(batch);
   for (const detail::tree_node& node : tree.nodes) {
     const auto [first, count] = buffers.next(node);
     for (std::size_t i = first; i < first + count; ++i) {
-      made.bytes =
-          checked_add(made.bytes, static_cast<std::uint64_t>(batch.buffers[i].length), "bytes of a batch");
+      size.bytes =
+          checked_add(size.bytes, static_cast<std::uint64_t>(batch.buffers[i].length), "bytes of a batch");
     }
   }
-  return made;
+  return size;
 }
 
 /// Rows and bytes of all batches, from the metadata of their messages alone.
@@ -61,18 +61,18 @@ std::vector<batch_size> sizes_of(const detail::planned_source& from) {
   std::vector<batch_size> sizes;
   sizes.reserve(from.batches().size());
   detail::source_window window(from.bytes());
-  for (const detail::planned_message& each : from.batches()) {
+  for (const detail::planned_message& batch : from.batches()) {
     if (sizes.size() % batches_between_checks == 0) {
       check_interrupt();
     }
     try {
-      const auto read = detail::read_batch_message(window, each, from.tree());
+      const auto read = detail::read_batch_message(window, batch, from.tree());
       if (!read) {
         throw detail::mixed_messages();
       }
       sizes.push_back(size_of(*read, from.tree()));
     } catch (const error& failure) {
-      rethrow_input(failure, from.label_of(each));
+      rethrow_input(failure, from.label_of(batch));
     }
   }
   return sizes;
@@ -85,8 +85,8 @@ data_set::data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_
   if (readers_.empty()) {
     throw error(errc::invalid_argument, "a data set needs at least one source");
   }
-  for (const auto& each : readers_) {
-    require_argument(each, "readers");
+  for (const auto& reader : readers_) {
+    require_argument(reader, "readers");
   }
   describe(options.meant);
   if (options.range || options.batches) {
@@ -106,14 +106,14 @@ void data_set::describe(const std::optional<schema>& meant) {
   if (meant && *meant != fields()) {
     fields_ = std::make_shared<const schema_index>(*meant);
   }
-  for (const auto& each : readers_) {
-    if (each->shared_fields() == fields_) {
+  for (const auto& reader : readers_) {
+    if (reader->shared_fields() == fields_) {
       continue;
     }
     if (meant) {
-      require_fits(each->fields(), each->name(), fields());
+      require_fits(reader->fields(), reader->name(), fields());
     } else if (schema together =
-                   united_schema(fields(), readers_.front()->name(), each->fields(), each->name());
+                   united_schema(fields(), readers_.front()->name(), reader->fields(), reader->name());
                together != fields()) {
       fields_ = std::make_shared<const schema_index>(std::move(together));
     }
@@ -125,8 +125,8 @@ std::vector<std::unique_ptr<reader>> data_set::take_readers() && { return std::m
 /// Finds the requested batches in the sources.
 void data_set::select(const data_set_options& options) {
   std::vector<std::int64_t> ends; // of the batches of each source
-  for (const auto& each : readers_) {
-    ends.push_back(checked_add(ends.empty() ? 0 : ends.back(), each->count_batches(), "batches"));
+  for (const auto& reader : readers_) {
+    ends.push_back(checked_add(ends.empty() ? 0 : ends.back(), reader->count_batches(), "batches"));
   }
   std::vector<std::int64_t>& numbers = batches_.emplace();
   if (options.range) {
@@ -157,7 +157,7 @@ void data_set::select(const data_set_options& options) {
 container data_set::format() const noexcept { return readers_.front()->format(); }
 
 bool data_set::live() const noexcept {
-  return std::ranges::any_of(readers_, [](const auto& each) { return each->live(); });
+  return std::ranges::any_of(readers_, [](const auto& reader) { return reader->live(); });
 }
 
 const schema& data_set::fields() const noexcept { return fields_->fields(); }
@@ -172,8 +172,8 @@ std::int64_t data_set::batch_count() const noexcept {
     return std::ssize(*batches_);
   }
   std::int64_t count = 0;
-  for (const auto& each : readers_) {
-    const std::int64_t added = each->batch_count();
+  for (const auto& reader : readers_) {
+    const std::int64_t added = reader->batch_count();
     if (added < 0) {
       return -1;
     }
@@ -190,8 +190,8 @@ bool data_set::is_one_reader() const noexcept {
 const std::shared_ptr<const detail::planned_source>& data_set::plan() {
   if (!asked_) {
     std::vector<detail::read_request> requests;
-    for (const auto& each : readers_) {
-      auto request = each->request();
+    for (const auto& reader : readers_) {
+      auto request = reader->request();
       if (!request) {
         break;
       }
@@ -207,8 +207,8 @@ const std::shared_ptr<const detail::planned_source>& data_set::plan() {
 /// Returns null if batches are read one by one: some were read already, a plan can't take them, or they are
 /// views.
 std::shared_ptr<const detail::planned_source> data_set::plan_for(const context& ctx) {
-  const bool copied = at_ == 0 && !in_part_ && std::ranges::all_of(readers_, [&](const auto& each) {
-                        return each->copied_by_plan(ctx);
+  const bool copied = at_ == 0 && !in_part_ && std::ranges::all_of(readers_, [&](const auto& reader) {
+                        return reader->copied_by_plan(ctx);
                       });
   return copied ? plan() : nullptr;
 }
@@ -312,8 +312,8 @@ const std::vector<batch_size>& data_set::sizes() {
   }
   if (sizes_.empty()) {
     const std::vector<batch_size> all = sizes_of(*plan_);
-    for (const batch_span& each : chosen().spans) {
-      sizes_.push_back(all[each.batch]);
+    for (const batch_span& span : chosen().spans) {
+      sizes_.push_back(all[span.batch]);
     }
   }
   return sizes_;
@@ -333,19 +333,19 @@ std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
     if (windows[window].empty()) {
       throw error(errc::invalid_argument, concat("window ", window, " has no batches"));
     }
-    for (const batch_span& each : windows[window]) {
-      require_rows(window, each, known);
-      list.spans.push_back({all.spans[each.batch].batch, each.first_row, each.rows});
+    for (const batch_span& span : windows[window]) {
+      require_rows(window, span, known);
+      list.spans.push_back({all.spans[span.batch].batch, span.first_row, span.rows});
     }
     list.window_ends.push_back(list.spans.size());
   }
   list.orders = std::move(orders);
-  auto made = detail::scan_planned(ctx, plan_, std::move(list), {.windows_ahead = windows_ahead});
-  if (made == nullptr) {
+  auto result = detail::scan_planned(ctx, plan_, std::move(list), {.windows_ahead = windows_ahead});
+  if (result == nullptr) {
     throw error(errc::unsupported,
                 concat(readers_.front()->name(), ": a dictionary is larger than its offsets can count"));
   }
-  return made;
+  return result;
 }
 
 } // namespace saeta::ipc

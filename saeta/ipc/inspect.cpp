@@ -28,10 +28,10 @@ std::size_t count_nodes(const data_type& type) {
 std::vector<column_summary> describe(const detail::source_schema& source) {
   std::vector<column_summary> columns;
   for (std::size_t i = 0; i < source.fields.fields.size(); ++i) {
-    const field& each = source.fields.fields[i];
-    const bool encoded = each.type.value_type() != nullptr;
+    const field& field = source.fields.fields[i];
+    const bool encoded = field.type.value_type() != nullptr;
     columns.push_back(
-        {each.name, each.type.name(), each.nullable, !source.obstacles.contains(i), 0, encoded ? 0 : -1});
+        {field.name, field.type.name(), field.nullable, !source.obstacles.contains(i), 0, encoded ? 0 : -1});
   }
   return columns;
 }
@@ -65,13 +65,13 @@ void add_batch(file_summary& summary, const schema& described, const detail::bat
 /// Sizes of the dictionaries by their ids, as they are at the end of the source.
 class dictionary_sizes {
 public:
-  void add(const detail::batch_layout& found) {
-    const std::int64_t id = found.dictionary.value();
-    if (found.is_delta && !sizes_.contains(id)) {
+  void add(const detail::batch_layout& layout) {
+    const std::int64_t id = layout.dictionary.value();
+    if (layout.is_delta && !sizes_.contains(id)) {
       throw detail::delta_of_nothing(id);
     }
     std::int64_t& size = sizes_[id];
-    size = checked_add(found.is_delta ? size : 0, found.rows, "values of a dictionary");
+    size = checked_add(layout.is_delta ? size : 0, layout.rows, "values of a dictionary");
   }
 
   void show(file_summary& summary, const detail::message_source& messages) const {
@@ -79,10 +79,10 @@ public:
         detail::schema_table(messages.format(), messages.front()).tables(detail::schema_fields);
     for (std::size_t i = 0; i < summary.columns.size(); ++i) {
       const auto encoding = fields[i].table(detail::field_dictionary);
-      const auto found =
+      const auto entry =
           encoding ? sizes_.find(encoding->scalar<std::int64_t>(detail::encoding_id, 0)) : sizes_.end();
-      if (found != sizes_.end()) {
-        summary.columns[i].dictionary_values = found->second;
+      if (entry != sizes_.end()) {
+        summary.columns[i].dictionary_values = entry->second;
       }
     }
   }

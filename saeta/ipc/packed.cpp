@@ -33,14 +33,14 @@ constexpr const char* pack_tag = "pack";
 /// The batches with dictionaries of names in place of symbols.
 /// @param numbers  of the columns with symbols
 std::vector<batch> with_names(const table& source, std::span<const std::size_t> numbers) {
-  std::vector<batch> made(source.batches().begin(), source.batches().end());
+  std::vector<batch> batches(source.batches().begin(), source.batches().end());
   schema fields;
   for (const std::size_t number : numbers) {
     fields.fields.push_back(source.fields().fields[number]);
   }
   const std::shared_ptr<context>& ctx = source.ctx();
   symbol_names names(fields);
-  for (batch& each : made) {
+  for (batch& each : batches) {
     batch symbols{each.rows, {}};
     std::vector<use> uses;
     for (const std::size_t number : numbers) {
@@ -56,7 +56,7 @@ std::vector<batch> with_names(const table& source, std::span<const std::size_t> 
       each.columns[numbers[i]] = named.columns[i];
     }
   }
-  return made;
+  return batches;
 }
 
 /// Encodes packed columns. Borrows them.
@@ -70,8 +70,8 @@ public:
     metadata_.reserve(fields_.flat.size() + fields_.tree.rows * sizeof(packed_node) +
                       fields_.tree.buffers * sizeof(packed_range) + 1024);
     detail::append_message(metadata_, fields_.flat);
-    for (const packed_rows& each : columns_.batches) {
-      add(each, fields_.tree, std::nullopt);
+    for (const packed_rows& batch : columns_.batches) {
+      add(batch, fields_.tree, std::nullopt);
     }
     detail::append_end_of_stream(metadata_);
     return std::move(metadata_);
@@ -80,8 +80,8 @@ public:
 private:
   /// @param dictionary  the id of the dictionary whose values these are; nullopt: they are a batch of rows
   void add(const packed_rows& of, const column_tree& tree, std::optional<std::int64_t> dictionary) {
-    for (const packed_rows::dictionary_use& each : of.dictionaries) {
-      add_dictionary(columns_.dictionaries[each.dictionary], tree.nodes[each.node].dictionary);
+    for (const packed_rows::dictionary_use& dictionary : of.dictionaries) {
+      add_dictionary(columns_.dictionaries[dictionary.dictionary], tree.nodes[dictionary.node].dictionary);
     }
     detail::append_batch_message(metadata_, of, {.dictionary = dictionary},
                                  static_cast<std::int64_t>(columns_.body.size()));
@@ -310,34 +310,34 @@ private:
     }
   }
 
-  batch read_batch(const batch_layout& found) {
-    batch made{found.rows, {}};
+  batch read_batch(const batch_layout& layout) {
+    batch batch{layout.rows, {}};
     const column_tree& tree = fields_->tree;
-    found.require_entries(tree);
-    body_slices slices(ctx_, body_, found, dictionaries_, checks_);
-    slice_columns entries(found, tree, slices);
-    made.columns.reserve(tree.roots.size());
+    layout.require_entries(tree);
+    body_slices slices(ctx_, body_, layout, dictionaries_, checks_);
+    slice_columns entries(layout, tree, slices);
+    batch.columns.reserve(tree.roots.size());
     for (std::size_t i = 0; i < tree.roots.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
       const data_type& described = fields_->fields.fields[i].type;
-      made.columns.push_back(entries.take(tree.roots[i], shown.is_byte_bool() ? shown : described));
-      if (made.columns.back().length() != made.rows) {
-        throw error(errc::format, concat(tree.label(tree.roots[i]), ": ", made.columns.back().length(),
-                                         " rows in a batch of ", made.rows));
+      batch.columns.push_back(entries.take(tree.roots[i], shown.is_byte_bool() ? shown : described));
+      if (batch.columns.back().length() != batch.rows) {
+        throw error(errc::format, concat(tree.label(tree.roots[i]), ": ", batch.columns.back().length(),
+                                         " rows in a batch of ", batch.rows));
       }
     }
     if (checks_) {
       check_dictionaries();
-      checker_.check(made.columns, fields_->fields.fields);
-      column::count_nulls(made.columns);
+      checker_.check(batch.columns, fields_->fields.fields);
+      column::count_nulls(batch.columns);
     }
-    for (std::size_t i = 0; i < made.columns.size(); ++i) {
+    for (std::size_t i = 0; i < batch.columns.size(); ++i) {
       const data_type& shown = fields_->shown.fields[i].type;
-      if (shown.is_symbol() && !made.columns[i].type().is_symbol()) {
-        made.columns[i] = as_symbols(std::span(&made.columns[i], 1), shown.symbols()).front();
+      if (shown.is_symbol() && !batch.columns[i].type().is_symbol()) {
+        batch.columns[i] = as_symbols(std::span(&batch.columns[i], 1), shown.symbols()).front();
       }
     }
-    return made;
+    return batch;
   }
 
   const std::shared_ptr<context>& ctx_;

@@ -21,8 +21,8 @@ namespace saeta::ipc {
 namespace {
 
 bool is_in(std::span<const std::byte> view, const host_array& of) {
-  const auto inside = [&](std::span<const std::byte> each) {
-    return detail::contains(view, each.data(), each.size());
+  const auto inside = [&](std::span<const std::byte> bytes) {
+    return detail::contains(view, bytes.data(), bytes.size());
   };
   return std::ranges::all_of(of.buffers, inside) &&
          std::ranges::all_of(of.children, [&](const host_array& child) { return is_in(view, child); }) &&
@@ -43,8 +43,8 @@ void require_view(std::span<const std::byte> view, const host_array& of, const s
 std::vector<std::string_view> names_of(const schema& source) {
   std::vector<std::string_view> names;
   names.reserve(source.fields.size());
-  for (const field& each : source.fields) {
-    names.emplace_back(each.name);
+  for (const field& field : source.fields) {
+    names.emplace_back(field.name);
   }
   return names;
 }
@@ -124,12 +124,12 @@ void reader::impl::begin() {
 /// Finds the columns of the source and of the result.
 void reader::impl::describe() {
   try {
-    detail::source_schema found = detail::read_schema(messages->format(), messages->front());
-    projected = detail::project(names_of(found.fields), options.columns, from->name());
+    detail::source_schema schema = detail::read_schema(messages->format(), messages->front());
+    projected = detail::project(names_of(schema.fields), options.columns, from->name());
     for (const int requested : projected.requested) {
-      found.require_supported(static_cast<std::size_t>(requested));
+      schema.require_supported(static_cast<std::size_t>(requested));
     }
-    described = std::make_shared<const schema_index>(std::move(found.fields));
+    described = std::make_shared<const schema_index>(std::move(schema.fields));
   } catch (const error& failure) {
     if (failure.code() == errc::column_name) {
       throw;
@@ -283,16 +283,16 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
     const auto planned = plan(*ctx);
-    auto made = planned == nullptr ? std::nullopt
-                                   : detail::read_whole(ctx, *planned, planned->everything().spans, join,
-                                                        hook ? told : hook);
-    if (!made) {
+    auto result = planned == nullptr ? std::nullopt
+                                     : detail::read_whole(ctx, *planned, planned->everything().spans, join,
+                                                          hook ? told : hook);
+    if (!result) {
       return std::nullopt;
     }
-    so_far = since({made->batches, -1, made->rows.rows(), made->body_bytes});
-    number += made->batches;
+    so_far = since({result->batches, -1, result->rows.rows(), result->body_bytes});
+    number += result->batches;
     ended = true;
-    return std::move(made->rows);
+    return std::move(result->rows);
   } catch (const error& failure) {
     if (failure.code() == errc::format) {
       broken = failure;

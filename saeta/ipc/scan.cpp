@@ -87,18 +87,19 @@ public:
       outcome again = read_refused(lock);
       ready_.insert_or_assign(taken_, std::move(again));
     }
-    outcome& made = ready_.at(taken_);
-    if (made.failure) {
+    outcome& outcome = ready_.at(taken_);
+    if (outcome.failure) {
       ready_.erase(ready_.upper_bound(taken_), ready_.end());
-      const std::exception_ptr failure = std::exchange(made, {}).failure; // it is then the end
+      const std::exception_ptr failure = std::exchange(outcome, {}).failure; // it is then the end
       std::rethrow_exception(failure);
     }
-    if (!made.read) {
+    if (!outcome.read) {
       return std::nullopt;
     }
-    std::optional<read_rows> rows = made.read; // it stays ready until it is in order: that may have no room
+    std::optional<read_rows> rows =
+        outcome.read; // it stays ready until it is in order: that may have no room
     if (!ctx_->on_host()) {
-      const std::size_t window = made.begins_at.window;
+      const std::size_t window = outcome.begins_at.window;
       lock.unlock();
       rows->rows = in_order(rows->rows, window);
       lock.lock();
@@ -115,8 +116,8 @@ public:
     stopped_ = true;
     changed_.notify_all();
     lock.unlock();
-    for (background_thread& each : threads_) {
-      each.join(); // or a hook that runs in it has closed the scan: it ends after the hook, and keeps this
+    for (background_thread& thread : threads_) {
+      thread.join(); // or a hook that runs in it has closed the scan: it ends after the hook, and keeps this
     }
     lock.lock();
     ready_.clear();
@@ -148,8 +149,8 @@ private:
     if (started_) {
       return;
     }
-    for (background_thread& each : threads_) {
-      started_ = each.start([kept = shared_from_this()] { kept->work(); }) || started_;
+    for (background_thread& thread : threads_) {
+      started_ = thread.start([kept = shared_from_this()] { kept->work(); }) || started_;
     }
     if (!started_) {
       throw error(errc::out_of_memory, "the system has no thread that reads windows ahead");
@@ -165,9 +166,9 @@ private:
         return;
       }
       const std::uint64_t number = cut_++;
-      outcome made = read_next(lock, window_bytes_);
-      paused_ = paused_ || made.refused;
-      ready_.emplace(number, std::move(made));
+      outcome outcome = read_next(lock, window_bytes_);
+      paused_ = paused_ || outcome.refused;
+      ready_.emplace(number, std::move(outcome));
       changed_.notify_all();
     }
   }
@@ -177,8 +178,8 @@ private:
   }
   /// Cuts and reads the next window. @param lock  held; released meanwhile.
   outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
-    outcome made;
-    made.begins_at = cutter_.at();
+    outcome outcome;
+    outcome.begins_at = cutter_.at();
     cutting_ = true;
     ++busy_;
     lock.unlock();
@@ -189,12 +190,12 @@ private:
         rethrow(mixed_messages(), cutter_.label());
       }
     } catch (const error&) {
-      made.failure = std::current_exception();
+      outcome.failure = std::current_exception();
     } catch (...) {
-      made.interrupted = true;
-      made.failure = std::current_exception();
+      outcome.interrupted = true;
+      outcome.failure = std::current_exception();
     }
-    const bool more = !made.failure && !window->messages.empty();
+    const bool more = !outcome.failure && !window->messages.empty();
     lock.lock();
     cutting_ = false;
     ended_ = ended_ || !more;
@@ -208,33 +209,33 @@ private:
         if (ctx_->on_host()) {
           const std::lock_guard permuting(permuting_);
           require_open();
-          rows = in_order(rows, made.begins_at.window);
+          rows = in_order(rows, outcome.begins_at.window);
         }
-        made.read = read_rows{std::move(rows), std::move(batch_rows)};
+        outcome.read = read_rows{std::move(rows), std::move(batch_rows)};
       } catch (const error& failure) {
-        made.refused = is_lack_of_room(failure.code());
-        made.failure = std::current_exception();
+        outcome.refused = is_lack_of_room(failure.code());
+        outcome.failure = std::current_exception();
       } catch (...) {
-        made.interrupted = true;
-        made.failure = std::current_exception();
+        outcome.interrupted = true;
+        outcome.failure = std::current_exception();
       }
       lock.lock();
-      ended_ = ended_ || (made.failure && !made.refused);
+      ended_ = ended_ || (outcome.failure && !outcome.refused);
     }
     --busy_;
     changed_.notify_all();
-    return made;
+    return outcome;
   }
   /// Reads the next window in the caller, who can request it again after an interrupt.
   outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
-    outcome made = read_next(lock, bytes);
+    outcome outcome = read_next(lock, bytes);
     require_open(); // a thread or a hook may have closed the scan meanwhile
-    if (made.interrupted) {
-      cutter_.go_to(made.begins_at);
+    if (outcome.interrupted) {
+      cutter_.go_to(outcome.begins_at);
       ended_ = false;
-      std::rethrow_exception(made.failure);
+      std::rethrow_exception(outcome.failure);
     }
-    return made;
+    return outcome;
   }
   /// Reads the window that the budget refused in the caller, when those that follow it are gone. The window
   /// before it may be gone by now, too.
@@ -246,14 +247,14 @@ private:
     for (std::uint64_t bytes = window_bytes_;; bytes /= 2) {
       cutter_.go_to(begin);
       ended_ = false;
-      outcome made = read_here(lock, bytes);
-      if (!made.refused) {
+      outcome outcome = read_here(lock, bytes);
+      if (!outcome.refused) {
         window_bytes_ = bytes;
         paused_ = false;
-        return made;
+        return outcome;
       }
       if (cutter_.has_windows() || bytes / 2 < least_window_bytes) {
-        std::rethrow_exception(made.failure); // the window stays refused, and can be requested again
+        std::rethrow_exception(outcome.failure); // the window stays refused, and can be requested again
       }
     }
   }
@@ -350,9 +351,9 @@ struct scan::impl {
     if (left_rows.empty()) { // the window lives no longer than the last view of it
       return std::exchange(left, std::nullopt);
     }
-    std::optional<table> made = left->slice(0, rows);
+    std::optional<table> table = left->slice(0, rows);
     left = left->slice(rows, left->rows() - rows);
-    return made;
+    return table;
   }
   /// Returns the next `batch_rows` rows. Rows of two windows are joined by a copy.
   std::optional<table> next_rows() {
@@ -367,12 +368,12 @@ struct scan::impl {
       return std::nullopt;
     }
     const std::int64_t rows = std::min(batch_rows, left->rows());
-    table made = left->slice(0, rows);
-    if (made.batches().size() > 1) {
-      made = combine_chunks(made); // if it fails, nothing is lost
+    table table = left->slice(0, rows);
+    if (table.batches().size() > 1) {
+      table = combine_chunks(table); // if it fails, nothing is lost
     }
     left = rows == left->rows() ? std::nullopt : std::optional(left->slice(rows, left->rows() - rows));
-    return made;
+    return table;
   }
 
   const std::uint64_t made_in = fork_generation();

@@ -55,12 +55,12 @@ std::uint64_t write(const table& source, const byte_sink& sink, const std::strin
 }
 
 std::string write_bytes(const table& source, const write_options& options) {
-  std::string made;
+  std::string text;
   const auto append = [&](std::span<const std::byte> bytes) {
-    made.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   write(source, append, "bytes", options);
-  return made;
+  return text;
 }
 
 } // namespace saeta::ipc

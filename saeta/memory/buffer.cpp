@@ -107,7 +107,7 @@ storage::~storage() {
     if (!external_) {
       context_->release_later(*from_, block_, std::move(after));
     } else if (keepalive_.use_count() != 0) { // the keepalive may be a deleter without a pointer
-      after.points.remove_if([&](const point& each) { return each == block_.ready; });
+      after.points.remove_if([&](const point& point) { return point == block_.ready; });
       context_->core_->releases->submit({.after = std::move(after),
                                          .action =
                                              [kept = std::move(keepalive_), self = context_]() mutable {
@@ -129,9 +129,9 @@ extent storage::full_extent() const noexcept {
 
 std::shared_ptr<storage> allocate_ready(const std::shared_ptr<context>& ctx, std::size_t bytes, tag label,
                                         std::size_t alignment) {
-  std::shared_ptr<storage> made = storage::allocate(ctx, bytes, ctx->work_stream(), label, alignment);
-  ctx->synchronize(made->ordering().find_dependencies(access::write, label.name()).points);
-  return made;
+  std::shared_ptr<storage> result = storage::allocate(ctx, bytes, ctx->work_stream(), label, alignment);
+  ctx->synchronize(result->ordering().find_dependencies(access::write, label.name()).points);
+  return result;
 }
 
 buffer buffer::slice(std::size_t offset, std::size_t bytes) const {

@@ -132,12 +132,12 @@ std::shared_ptr<void> context::charge_host(std::uint64_t bytes, tag label) {
       }
     }
   };
-  const auto made = std::make_shared<charged_bytes>(core_->pinned_budget, core_->holders, bytes);
+  const auto result = std::make_shared<charged_bytes>(core_->pinned_budget, core_->holders, bytes);
   naming_owners(*core_->holders, *core_->pinned_budget,
                 [&] { core_->pinned->charge(bytes, *core_->pinned_budget); });
-  made->taken = true;
-  made->entry = core_->holders->add(owner_kind::own, label, bytes, core_->pinned_budget.get());
-  return made;
+  result->taken = true;
+  result->entry = core_->holders->add(owner_kind::own, label, bytes, core_->pinned_budget.get());
+  return result;
 }
 
 const std::shared_ptr<timelines>& context::clocks() const noexcept { return core_->clocks; }
@@ -157,8 +157,8 @@ stream_lease context::borrow_stream() {
 void context::synchronize(const point_set& awaited) {
   if (!awaited.empty()) {
     core_->copies.count().synchronizations.fetch_add(1);
-    for (const point& each : awaited.all()) {
-      saeta::synchronize(each);
+    for (const point& point : awaited.all()) {
+      saeta::synchronize(point);
     }
   }
 }

@@ -178,7 +178,7 @@ private:
   void require_open() const;
   /// Wraps a new context for callers. While a copy of the result lives the context keeps itself alive; after
   /// that its last storage does.
-  static std::shared_ptr<context> hand_out(std::shared_ptr<context> made);
+  static std::shared_ptr<context> hand_out(std::shared_ptr<context> context);
   /// The pointer that contexts derived from this one keep.
   [[nodiscard]] std::shared_ptr<context> as_base();
   /// The context that a storage made with `used` keeps alive. A reservation must end with its context even if

@@ -66,10 +66,10 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
 reservation context_core::reserve(const std::shared_ptr<budget>& from, std::uint64_t bytes,
                                   overbooking policy) {
   if (policy == overbooking::refuse) {
-    std::optional<reservation> made;
+    std::optional<reservation> result;
     const auto attempt = [&](budget::time_point deadline) {
-      made = reservation::make_by(from, bytes, deadline);
-      return made.has_value();
+      result = reservation::make_by(from, bytes, deadline);
+      return result.has_value();
     };
     constexpr budget::time_point now{};
     shortage missing(bytes, from.get());
@@ -77,7 +77,7 @@ reservation context_core::reserve(const std::shared_ptr<budget>& from, std::uint
     if (attempt(now) || budget_resource::obtain(
                             missing, [this](shortage& need) { return relief->relieve(need); },
                             [&] { return attempt(now); })) {
-      return std::move(*made);
+      return std::move(*result);
     }
   }
   return reservation::make(from, bytes, policy); // throws the numbers of the moment

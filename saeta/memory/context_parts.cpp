@@ -61,8 +61,8 @@ service_registry::find_or_make(std::type_index kind,
 std::uint64_t service_registry::host_bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const auto& [kind, each] : services_) {
-    sum += each == nullptr ? 0 : each->host_bytes();
+  for (const auto& [kind, service] : services_) {
+    sum += service == nullptr ? 0 : service->host_bytes();
   }
   return sum;
 }
@@ -70,8 +70,8 @@ std::uint64_t service_registry::host_bytes() const {
 std::uint64_t service_registry::trim() {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
-  for (const auto& [kind, each] : services_) {
-    sum += each == nullptr ? 0 : each->trim();
+  for (const auto& [kind, service] : services_) {
+    sum += service == nullptr ? 0 : service->trim();
   }
   return sum;
 }

@@ -26,8 +26,8 @@ void device_copies::copy(void* target, const void* source, std::size_t bytes, co
 
 void device_copies::copy_all(std::span<const copy_range> ranges, copy_kind kind, stream_ref stream) {
   std::uint64_t bytes = 0;
-  for (const copy_range& each : ranges) {
-    bytes += each.bytes;
+  for (const copy_range& range : ranges) {
+    bytes += range.bytes;
   }
   if (kind == copy_kind::device_to_host) {
     require_downloads(bytes);

@@ -13,20 +13,20 @@ namespace saeta {
 namespace {
 
 std::vector<std::shared_ptr<storage>> distinct_storages(std::span<const buffer> views) {
-  std::vector<std::shared_ptr<storage>> found;
-  found.reserve(views.size());
+  std::vector<std::shared_ptr<storage>> storages;
+  storages.reserve(views.size());
   for (const buffer& view : views) {
     if (view.present()) {
-      found.push_back(view.owner());
+      storages.push_back(view.owner());
     }
   }
-  if (found.size() <= 1) {
-    return found;
+  if (storages.size() <= 1) {
+    return storages;
   }
-  std::sort(found.begin(), found.end(),
+  std::sort(storages.begin(), storages.end(),
             [](const auto& a, const auto& b) { return a->generation() < b->generation(); });
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
+  storages.erase(std::unique(storages.begin(), storages.end()), storages.end());
+  return storages;
 }
 
 } // namespace
@@ -56,8 +56,8 @@ export_hold::export_hold(std::span<const buffer> views, access mode) : mode_(mod
       bytes->ordering().begin_export(mode_);
     }
   }
-  for (context* const each : homes) {
-    each->copies().count().exports.fetch_add(1);
+  for (context* const home : homes) {
+    home->copies().count().exports.fetch_add(1);
   }
 }
 
@@ -167,8 +167,8 @@ point_set points_before_reading(std::span<const buffer> views) {
 
 /// The storage of any present buffer; null if all are absent.
 const storage* any_of(std::span<const buffer> views) {
-  const auto found = std::ranges::find_if(views, [](const buffer& view) { return view.present(); });
-  return found == views.end() ? nullptr : found->owner().get();
+  const auto match = std::ranges::find_if(views, [](const buffer& view) { return view.present(); });
+  return match == views.end() ? nullptr : match->owner().get();
 }
 
 void order_behind(const point_set& before, std::span<const buffer> views, stream_ref stream) {
@@ -188,7 +188,7 @@ void order_handover(std::span<const buffer> views, stream_ref stream) {
 void order_handover(std::span<const buffer> views, backend& device, stream_handle stream) {
   point_set before = points_before_reading(views);
   // Dropping points known to have passed makes later hand-overs cheaper. An open epoch has no event yet.
-  before.remove_if([](const point& each) { return has_epoch_ended(each) && is_known_passed(each); });
+  before.remove_if([](const point& point) { return has_epoch_ended(point) && is_known_passed(point); });
   if (!before.empty() || device.capturing(stream)) {
     order_behind(before, views, stream_ref(device, stream));
   }
@@ -202,9 +202,9 @@ std::optional<event> handover_event(const std::shared_ptr<context>& ctx, std::sp
   }
   const stream_ref work = ctx->work_stream();
   wait(work, before);
-  event made(ctx->device_backend());
-  made.ref().record(work);
-  return made;
+  event event(ctx->device_backend());
+  event.ref().record(work);
+  return event;
 }
 
 void synchronize_handover(std::span<const buffer> views) {

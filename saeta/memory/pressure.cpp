@@ -34,11 +34,11 @@ public:
     // Destroyed after the lock: a hook may own state whose destructor must not run under it.
     std::shared_ptr<const room_maker> removed;
     const std::lock_guard lock(mutex_);
-    const auto found =
+    const auto match =
         std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.id == id; });
-    if (found != entries_.end()) {
-      removed = std::move(found->ask);
-      entries_.erase(found);
+    if (match != entries_.end()) {
+      removed = std::move(match->ask);
+      entries_.erase(match);
     }
   }
   [[nodiscard]] std::optional<entry> at(std::size_t position) const {

@@ -150,10 +150,10 @@ void* use_token::pointer(const buffer& used, access mode, std::size_t alignment)
   if (!open_) {
     throw error(errc::closed, concat("the token over buffer '", tag, "' has ended"));
   }
-  const auto found = std::ranges::lower_bound(held_, order_of(used.owner()), {},
-                                              [](const held& each) { return order_of(each.bytes); });
-  if (found == held_.end() || found->bytes != used.owner() ||
-      (mode != access::read && found->mode == access::read)) {
+  const auto position = std::ranges::lower_bound(held_, order_of(used.owner()), {},
+                                                 [](const held& each) { return order_of(each.bytes); });
+  if (position == held_.end() || position->bytes != used.owner() ||
+      (mode != access::read && position->mode == access::read)) {
     throw error(errc::invalid_argument, concat("buffer '", tag, "' was not named in this token for ",
                                                mode == access::read ? "reading" : "writing"));
   }

@@ -52,12 +52,12 @@ void event_log::detach(const std::shared_ptr<log_sink>& sink) noexcept {
     return; // the sink belongs to the parent process, which flushes it
   }
   const std::lock_guard lock(mutex_);
-  const auto found = std::find(sinks_.begin(), sinks_.end(), sink);
-  if (found == sinks_.end()) {
+  const auto match = std::find(sinks_.begin(), sinks_.end(), sink);
+  if (match == sinks_.end()) {
     return;
   }
-  const std::shared_ptr<log_sink> last_use = *found; // `sink` may refer to the element that is erased
-  sinks_.erase(found);
+  const std::shared_ptr<log_sink> last_use = *match; // `sink` may refer to the element that is erased
+  sinks_.erase(match);
   active_.store(!sinks_.empty(), std::memory_order_relaxed);
   try {
     last_use->flush();

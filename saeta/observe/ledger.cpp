@@ -36,8 +36,8 @@ public:
   [[nodiscard]] sums_by_name by_tag(const budget* within) const {
     sums_by_name sums;
     for_each([&](shard& part) {
-      const auto found = part.accounts.find(within == nullptr ? 0 : within->serial());
-      const tag_sum* held = found == part.accounts.end() ? nullptr : found->second.first;
+      const auto entry = part.accounts.find(within == nullptr ? 0 : within->serial());
+      const tag_sum* held = entry == part.accounts.end() ? nullptr : entry->second.first;
       for (; held != nullptr; held = held->next) {
         ++part.visits;
         if (held->buffers != 0) {

@@ -131,14 +131,14 @@ private:
     }
     account& in = accounts[key.of];
     in.of = charged;
-    tag_sum& made = sums[key];
+    tag_sum& result = sums[key];
     ++idle;
-    made = {.key = key, .in = &in, .part = this, .above = above, .next = in.first};
+    result = {.key = key, .in = &in, .part = this, .above = above, .next = in.first};
     if (in.first != nullptr) {
-      in.first->previous = &made;
+      in.first->previous = &result;
     }
-    in.first = &made;
-    return made;
+    in.first = &result;
+    return result;
   }
 
   void forget_idle() noexcept {
@@ -151,7 +151,7 @@ private:
         ++each;
       }
     }
-    std::erase_if(accounts, [](const auto& each) { return each.second.first == nullptr; });
+    std::erase_if(accounts, [](const auto& account) { return account.second.first == nullptr; });
     idle = 0;
   }
 

@@ -6,9 +6,9 @@ namespace saeta {
 
 std::shared_ptr<void> captures::announce() {
   ++announced_;
-  std::shared_ptr<void> made(nullptr, [self = shared_from_this()](void*) { --self->announced_; });
+  std::shared_ptr<void> result(nullptr, [self = shared_from_this()](void*) { --self->announced_; });
   const auto recorded = hold_off();
-  return made;
+  return result;
 }
 
 bool captures::note(stream_ref named) {

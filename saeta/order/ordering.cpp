@@ -75,20 +75,20 @@ void ordering_state::end_export(access mode, const point_set& last) noexcept {
 
 handover ordering_state::find_dependencies(access mode, std::string_view name) {
   locked lock = lock_out(access::read, name);
-  handover found;
+  handover handover;
   try {
-    found.seen = changes_;
-    found.unknown = has_unknown_for(mode);
-    found.points.add(writes_.points.all());
+    handover.seen = changes_;
+    handover.unknown = has_unknown_for(mode);
+    handover.points.add(writes_.points.all());
     if (mode != access::read) {
-      found.points.add(reads_.all());
+      handover.points.add(reads_.all());
     }
   } catch (...) {
     unlock_use(std::move(lock), access::read, std::this_thread::get_id());
     throw;
   }
   unlock_use(std::move(lock), access::read, std::this_thread::get_id());
-  return found;
+  return handover;
 }
 
 void ordering_state::gather() noexcept {

@@ -71,8 +71,8 @@ public:
     size_ = first.empty() ? 0 : 1;
   }
   void add(std::span<const point> added) {
-    for (const point& each : added) {
-      add(each);
+    for (const point& point : added) {
+      add(point);
     }
   }
   template <class Predicate>

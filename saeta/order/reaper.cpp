@@ -113,14 +113,14 @@ release_queue reaper::shared::take_passed() {
       questions.push_back({each});
     }
   }
-  for (question& each : questions) {
-    each.passed = has_passed(each.of->release);
+  for (question& question : questions) {
+    question.passed = has_passed(question.of->release);
   }
   const std::lock_guard lock(mutex);
-  for (const question& each : questions) {
-    each.of->held_up = each.of->release.after.unknown;
-    if (each.passed) {
-      ready.splice(ready.end(), queue, each.of);
+  for (const question& question : questions) {
+    question.of->held_up = question.of->release.after.unknown;
+    if (question.passed) {
+      ready.splice(ready.end(), queue, question.of);
     }
   }
   running += ready.size();
@@ -162,8 +162,8 @@ bool reaper::shared::try_run_passed() noexcept {
 
 /// True if only releases that an active capture holds up are pending. The caller holds the lock.
 bool reaper::shared::is_held_up() const {
-  return running == 0 &&
-         std::all_of(queue.begin(), queue.end(), [](const queued_release& each) { return each.held_up; });
+  return running == 0 && std::all_of(queue.begin(), queue.end(),
+                                     [](const queued_release& release) { return release.held_up; });
 }
 
 void reaper::shared::loop() {
@@ -273,12 +273,12 @@ std::size_t reaper::pending() const {
 
 std::vector<std::pair<std::string, std::uint64_t>> reaper::pending_bytes() const {
   const std::lock_guard lock(shared_->mutex);
-  std::vector<std::pair<std::string, std::uint64_t>> found;
-  found.reserve(shared_->queue.size());
-  for (const queued_release& each : shared_->queue) {
-    found.emplace_back(each.release.label, each.release.bytes);
+  std::vector<std::pair<std::string, std::uint64_t>> names;
+  names.reserve(shared_->queue.size());
+  for (const queued_release& release : shared_->queue) {
+    names.emplace_back(release.release.label, release.release.bytes);
   }
-  return found;
+  return names;
 }
 
 } // namespace saeta

@@ -134,8 +134,9 @@ bool timeline::ask(std::uint64_t epoch) {
 }
 
 void timeline::set_passed(std::uint64_t epoch) noexcept {
-  const auto later = std::find_if(closed.begin(), closed.end(),
-                                  [&](const closed_epoch& each) { return each.epoch > epoch; });
+  const auto later = std::find_if(closed.begin(), closed.end(), [&](const closed_epoch& closed_epoch) {
+    return closed_epoch.epoch > epoch;
+  });
   for (auto each = closed.begin(); each != later; ++each) {
     home->put_back(std::move(each->end));
   }
@@ -164,9 +165,9 @@ std::shared_ptr<timelines> timelines::of(backend& device) {
     return shared; // another thread was faster
   }
   all.orphans.reserve(all.orphans.size() + all.by_backend.size()); // so that `abandon` never fails
-  std::shared_ptr<timelines> made(new timelines(device.shared_from_this()), abandon);
-  place = made;
-  return made;
+  std::shared_ptr<timelines> result(new timelines(device.shared_from_this()), abandon);
+  place = result;
+  return result;
 }
 
 std::size_t timelines::collect_orphans() {
@@ -174,9 +175,9 @@ std::size_t timelines::collect_orphans() {
   std::vector<std::unique_ptr<timelines>> finished; // destroyed after the lock
   const std::lock_guard lock(all.mutex);
   const auto gone = std::partition(all.orphans.begin(), all.orphans.end(),
-                                   [](timelines* each) { return each->retire_idle() != 0; });
+                                   [](timelines* timelines) { return timelines->retire_idle() != 0; });
   finished.reserve(static_cast<std::size_t>(all.orphans.end() - gone));
-  std::for_each(gone, all.orphans.end(), [&](timelines* each) { finished.emplace_back(each); });
+  std::for_each(gone, all.orphans.end(), [&](timelines* timelines) { finished.emplace_back(timelines); });
   all.orphans.erase(gone, all.orphans.end());
   return all.orphans.size();
 }
@@ -452,8 +453,8 @@ void wait(stream_ref stream, point awaited) {
 }
 
 void wait(stream_ref stream, const point_set& awaited) {
-  for (const point& each : awaited.all()) {
-    wait(stream, each);
+  for (const point& point : awaited.all()) {
+    wait(stream, point);
   }
 }
 
@@ -485,7 +486,7 @@ bool is_known_passed(point queried) noexcept {
 }
 
 bool drop_passed(point_set& points) {
-  points.remove_if([](const point& each) { return has_passed(each); });
+  points.remove_if([](const point& point) { return has_passed(point); });
   return points.empty();
 }
 

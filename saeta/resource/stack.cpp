@@ -29,13 +29,13 @@ constexpr std::array<word<resource_kind>, 3> base_words{{{"caching", resource_ki
 
 template <class Words>
 auto kind_of(const Words& words, std::string_view text) {
-  const auto found = std::ranges::find_if(words, [&](const auto& each) { return each.text == text; });
-  return found == words.end() ? std::nullopt : std::optional(found->kind);
+  const auto match = std::ranges::find_if(words, [&](const auto& word) { return word.text == text; });
+  return match == words.end() ? std::nullopt : std::optional(match->kind);
 }
 
 template <class Words, class Kind>
 std::string_view word_of(const Words& words, Kind kind) {
-  return std::ranges::find_if(words, [&](const auto& each) { return each.kind == kind; })->text;
+  return std::ranges::find_if(words, [&](const auto& word) { return word.kind == kind; })->text;
 }
 
 std::string_view trim_blanks(std::string_view text) {
@@ -46,9 +46,10 @@ std::string_view trim_blanks(std::string_view text) {
 }
 
 void require_once(const std::vector<decorator_kind>& layers) {
-  for (const auto& each : decorator_words) {
-    if (std::ranges::count(layers, each.kind) > 1) {
-      throw error(errc::invalid_argument, concat("'", each.text, "' appears more than once in a stack"));
+  for (const auto& decorator_word : decorator_words) {
+    if (std::ranges::count(layers, decorator_word.kind) > 1) {
+      throw error(errc::invalid_argument,
+                  concat("'", decorator_word.text, "' appears more than once in a stack"));
     }
   }
 }
@@ -57,8 +58,8 @@ void require_once(const std::vector<decorator_kind>& layers) {
 std::vector<decorator_kind> complete(std::vector<decorator_kind> layers) {
   require_once(layers);
   if (std::ranges::find(layers, decorator_kind::budget) == layers.end()) {
-    const auto first_below = std::ranges::find_if(layers, [](decorator_kind each) {
-      return each != decorator_kind::logging && each != decorator_kind::statistics;
+    const auto first_below = std::ranges::find_if(layers, [](decorator_kind kind) {
+      return kind != decorator_kind::logging && kind != decorator_kind::statistics;
     });
     layers.insert(first_below, decorator_kind::budget);
   }
@@ -95,11 +96,11 @@ std::shared_ptr<resource> driver_resource(resource_kind kind, const stack_option
 
 std::shared_ptr<resource> custom_resource(const resource_source& source,
                                           const std::shared_ptr<backend>& device, std::string_view place) {
-  auto made = source(device);
-  if (!made) {
+  auto result = source(device);
+  if (!result) {
     throw error(errc::invalid_argument, concat("the custom ", place, " of a stack is null"));
   }
-  return made;
+  return result;
 }
 
 std::shared_ptr<resource> make_base(const stack_options& options, const stack_parts& parts,

@@ -64,21 +64,21 @@ private:
   static constexpr std::size_t given_alignment = rmm::CUDA_ALLOCATION_ALIGNMENT;
 
   block do_allocate(const allocation_request& request, const stream_ref& stream) override {
-    block made = describe_block(request, device_->device(), given_alignment, stream);
+    block block = describe_block(request, device_->device(), given_alignment, stream);
     if (request.bytes == 0) {
-      return made;
+      return block;
     }
-    place_block(made, ask(made.base_bytes, to_cuda_stream(stream.native_handle())));
-    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+    place_block(block, ask(block.base_bytes, to_cuda_stream(stream.native_handle())));
+    held_.fetch_add(block.base_bytes, std::memory_order_relaxed);
     try {
-      made.ready = mark(stream);
+      block.ready = mark(stream);
     } catch (...) {
       const current_device here(device_->device());
-      from_.deallocate(to_cuda_stream(stream.native_handle()), made.base, made.base_bytes, given_alignment);
-      held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
+      from_.deallocate(to_cuda_stream(stream.native_handle()), block.base, block.base_bytes, given_alignment);
+      held_.fetch_sub(block.base_bytes, std::memory_order_relaxed);
       throw;
     }
-    return made;
+    return block;
   }
 
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override {
@@ -87,8 +87,8 @@ private:
     }
     try {
       const stream_ref last = frees_.ref();
-      for (const point& each : after) {
-        wait(last, each);
+      for (const point& point : after) {
+        wait(last, point);
       }
       const current_device here(device_->device());
       from_.deallocate(to_cuda_stream(last.native_handle()), freed.base, freed.base_bytes, given_alignment);

@@ -42,8 +42,8 @@ public:
   }
   void flush_logs() noexcept {
     const std::lock_guard lock(mutex_);
-    for (const std::weak_ptr<event_log>& each : logs_) {
-      if (const auto log = each.lock()) {
+    for (const std::weak_ptr<event_log>& event_log : logs_) {
+      if (const auto log = event_log.lock()) {
         log->flush();
       }
     }
@@ -111,13 +111,13 @@ std::string cuda_version(std::int32_t number) {
 
 runtime_report describe_cuda() {
   const cuda_status status = probe_cuda();
-  runtime_report found;
-  found.built_with_cuda = true;
-  found.cuda_usable = status.usable;
-  found.cuda_missing = status.reason;
-  found.cuda_runtime = cuda_version(status.runtime_version);
-  found.cuda_driver = cuda_version(status.driver_version);
-  return found;
+  runtime_report report;
+  report.built_with_cuda = true;
+  report.cuda_usable = status.usable;
+  report.cuda_missing = status.reason;
+  report.cuda_runtime = cuda_version(status.runtime_version);
+  report.cuda_driver = cuda_version(status.driver_version);
+  return report;
 }
 
 #else
@@ -134,22 +134,22 @@ device_properties properties_of_cuda(std::int32_t) { throw error(errc::device, n
 std::uintptr_t context_of_cuda(std::int32_t) { throw error(errc::device, no_cuda); }
 
 runtime_report describe_cuda() {
-  runtime_report found;
-  found.cuda_missing = no_cuda;
-  return found;
+  runtime_report report;
+  report.cuda_missing = no_cuda;
+  return report;
 }
 
 #endif
 
 std::vector<device_id> device_ids() {
   const std::int32_t count = cuda_devices();
-  std::vector<device_id> found;
-  found.reserve(static_cast<std::size_t>(count) + 1);
+  std::vector<device_id> device_ids;
+  device_ids.reserve(static_cast<std::size_t>(count) + 1);
   for (std::int32_t ordinal = 0; ordinal < count; ++ordinal) {
-    found.push_back({device_kind::cuda, ordinal});
+    device_ids.push_back({device_kind::cuda, ordinal});
   }
-  found.push_back(host);
-  return found;
+  device_ids.push_back(host);
+  return device_ids;
 }
 
 [[noreturn]] void refuse_device(device_id device) {
@@ -192,8 +192,8 @@ std::string sink_of(const std::string& description, device_id device) {
 }
 
 std::shared_ptr<context> make_context(device_id device, const open_options& chosen) {
-  std::shared_ptr<backend> made = make_backend(device);
-  const environment_options defaults = read_environment(made->properties().total_bytes);
+  std::shared_ptr<backend> backend = make_backend(device);
+  const environment_options defaults = read_environment(backend->properties().total_bytes);
   context_options options;
   options.budget = chosen.budget.value_or(defaults.budget);
   if (device == host) {
@@ -212,7 +212,7 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
   options.host_cache = defaults.host_cache;
   options.spill = defaults.spill;
   options.pressure.wait = chosen.wait.value_or(defaults.wait);
-  auto opened = context::create(std::move(made), std::move(options));
+  auto opened = context::create(std::move(backend), std::move(options));
   for (const std::string& sink : defaults.log) {
     opened->reports().log()->attach(make_sink(sink_of(sink, device)));
   }
@@ -282,15 +282,15 @@ std::uintptr_t driver_context(device_id device) {
 }
 
 std::vector<device_entry> devices() {
-  std::vector<device_entry> found;
+  std::vector<device_entry> entries;
   for (const device_id id : device_ids()) {
     try {
-      found.push_back({id, describe_device(id)});
+      entries.push_back({id, describe_device(id)});
     } catch (const error&) {
       report_current_exception(concat("device ", to_string(id), " is left out"));
     }
   }
-  return found;
+  return entries;
 }
 
 runtime_report describe_runtime() { return describe_cuda(); }

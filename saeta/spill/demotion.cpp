@@ -69,16 +69,16 @@ std::optional<spill_store::demotion> spill_store::choose_demotion(full_tiers& fu
 
 /// Looks at the bodies that would find room in a slower tier.
 std::optional<spill_store::demotion> spill_store::coldest_in(spill_tier tier) const {
-  const auto rank = [](const spill_entry& each) { return std::tuple(each.priority, each.last_used); };
-  const auto is_there = [&](const spill_entry& each) {
-    return each.state == spill_state::spilled && each.lower->tier() == tier;
+  const auto rank = [](const spill_entry& entry) { return std::tuple(entry.priority, entry.last_used); };
+  const auto is_there = [&](const spill_entry& entry) {
+    return entry.state == spill_state::spilled && entry.lower->tier() == tier;
   };
   spill_entry* best = nullptr;
   std::optional<spill_tier> to;
-  for (spill_entry* each : entries_) {
-    if (is_there(*each) && (best == nullptr || rank(*each) < rank(*best))) {
-      if (const auto room = tiers_.slower_with_room(tier, each->bytes)) {
-        best = each;
+  for (spill_entry* entry : entries_) {
+    if (is_there(*entry) && (best == nullptr || rank(*entry) < rank(*best))) {
+      if (const auto room = tiers_.slower_with_room(tier, entry->bytes)) {
+        best = entry;
         to = room;
       }
     }

@@ -67,10 +67,10 @@ spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, i
   require_argument(ctx, "ctx");
   require_same_memory(*kept.ctx(), *ctx);
   ipc::packed_table packed = ipc::pack(kept);
-  spill_handle made(
+  spill_handle handle(
       make_in_own_process<spill_entry>(ctx, std::move(packed.metadata), std::move(packed.body), priority));
   spill_store::of(ctx).keep_below(*ctx->memory_budget());
-  return made;
+  return handle;
 }
 
 std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t bytes) {

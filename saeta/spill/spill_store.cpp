@@ -76,10 +76,10 @@ spill_store::spill_store(context& root)
       hook_(root.add_room_maker("spill", hook_priority, [this](shortage& need) { return make_room(need); })) {
 }
 
-void spill_store::add(spill_entry& made) {
+void spill_store::add(spill_entry& entry) {
   const std::lock_guard held(mutex_);
-  made.last_used = ++clock_;
-  entries_.insert(&made);
+  entry.last_used = ++clock_;
+  entries_.insert(&entry);
 }
 
 void spill_store::forget(spill_entry& gone) noexcept {
@@ -175,11 +175,11 @@ spill_statistics spill_store::statistics() const {
     now.tiers[number_of(tier)].charged = charges.current;
     now.tiers[number_of(tier)].limit = charges.limit;
   }
-  for (const spill_entry* each : entries_) {
-    if (!each->gone) {
-      spill_tier_statistics& there = now.tiers[number_of(settled_tier(*each))];
+  for (const spill_entry* entry : entries_) {
+    if (!entry->gone) {
+      spill_tier_statistics& there = now.tiers[number_of(settled_tier(*entry))];
       ++there.handles;
-      there.bytes += each->bytes;
+      there.bytes += entry->bytes;
     }
   }
   return now;
@@ -265,18 +265,18 @@ std::uint64_t spill_store::move_unused(const budget* within, std::uint64_t bytes
 }
 
 std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const entries& failed) {
-  const auto rank = [](const spill_entry& each) { return std::tuple(each.priority, each.last_used); };
-  const auto may_leave = [&](const spill_entry& each) {
-    return frees_memory(each) && !each.weak_from_this().expired() &&
-           (within == nullptr || each.body.owner()->ctx()->memory_budget()->is_within(*within)) &&
-           std::ranges::none_of(failed, [&](const auto& left_out) { return left_out.get() == &each; });
+  const auto rank = [](const spill_entry& entry) { return std::tuple(entry.priority, entry.last_used); };
+  const auto may_leave = [&](const spill_entry& entry) {
+    return frees_memory(entry) && !entry.weak_from_this().expired() &&
+           (within == nullptr || entry.body.owner()->ctx()->memory_budget()->is_within(*within)) &&
+           std::ranges::none_of(failed, [&](const auto& left_out) { return left_out.get() == &entry; });
   };
   const std::lock_guard held(mutex_);
   for (;;) {
     spill_entry* best = nullptr;
-    for (spill_entry* each : entries_) {
-      if ((best == nullptr || rank(*each) < rank(*best)) && may_leave(*each)) {
-        best = each;
+    for (spill_entry* spill_entry : entries_) {
+      if ((best == nullptr || rank(*spill_entry) < rank(*best)) && may_leave(*spill_entry)) {
+        best = spill_entry;
       }
     }
     if (best == nullptr) {
@@ -371,7 +371,7 @@ std::uint64_t spill_store::changes() const {
 
 bool spill_store::any_spilling() const {
   return std::ranges::any_of(entries_,
-                             [](const spill_entry* each) { return each->state == spill_state::spilling; });
+                             [](const spill_entry* entry) { return entry->state == spill_state::spilling; });
 }
 
 void spill_store::log(memory_event event, std::string_view tier, std::uint64_t bytes,

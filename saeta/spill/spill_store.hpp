@@ -58,7 +58,7 @@ class spill_store final : public context_service {
 public:
   static spill_store& of(const std::shared_ptr<context>& ctx);
 
-  void add(spill_entry& made);
+  void add(spill_entry& entry);
   void forget(spill_entry& gone) noexcept;
   /// The body of an entry, brought back into `into` if it has left.
   [[nodiscard]] buffer acquire(spill_entry& of, const std::shared_ptr<context>& into);

@@ -25,12 +25,12 @@ bool is_of_one_tier(errc code) noexcept {
 std::string_view to_string(spill_tier tier) noexcept { return names[static_cast<std::size_t>(tier)]; }
 
 spill_tier parse_spill_tier(std::string_view text) {
-  const auto found = std::ranges::find(names, text);
-  if (found == names.end() || found == names.begin()) {
+  const auto match = std::ranges::find(names, text);
+  if (match == names.end() || match == names.begin()) {
     throw error(errc::invalid_argument,
                 concat("a table can't be spilled to '", text, "', expected pinned, pageable or file"));
   }
-  return static_cast<spill_tier>(found - names.begin());
+  return static_cast<spill_tier>(match - names.begin());
 }
 
 spill_tiers::spill_tiers(context& root)
@@ -188,14 +188,14 @@ void spill_tiers::grow(std::vector<std::size_t> sizes) {
 
 /// The pool of page-locked memory keeps what comes back. Nothing stays charged.
 void spill_tiers::page_lock(const std::vector<std::size_t>& sizes) noexcept {
-  std::vector<block> made;
+  std::vector<block> blocks;
   try {
-    made.reserve(sizes.size());
+    blocks.reserve(sizes.size());
     for (const std::size_t bytes : sizes) {
       if (root_.pinned_budget()->statistics().remaining < bytes) {
         break;
       }
-      made.push_back(root_.pinned().allocate({bytes, 0, "spill", nullptr, nullptr}, root_.work_stream()));
+      blocks.push_back(root_.pinned().allocate({bytes, 0, "spill", nullptr, nullptr}, root_.work_stream()));
     }
   } catch (const error& refused) {
     if (!is_lack_of_room(refused.code())) {
@@ -204,10 +204,10 @@ void spill_tiers::page_lock(const std::vector<std::size_t>& sizes) noexcept {
   } catch (...) {
     report_current_exception("page-locking memory for spilled tables");
   }
-  for (const block& each : made) {
-    if (!root_.pinned().deallocate(each, {})) {
+  for (const block& block : blocks) {
+    if (!root_.pinned().deallocate(block, {})) {
       with_report_text([](std::string_view text) { report("spill", text); },
-                       "page-locked memory could not be given back", "page-locked memory of ", each.bytes,
+                       "page-locked memory could not be given back", "page-locked memory of ", block.bytes,
                        " bytes could not be given back");
     }
   }

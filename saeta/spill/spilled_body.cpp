@@ -52,11 +52,11 @@ public:
     point_set awaited;
     awaited.add(written_);
     pieces_.front().owner()->ctx()->synchronize(awaited);
-    std::vector<std::span<const std::byte>> found;
+    std::vector<std::span<const std::byte>> bytes;
     for (const buffer& piece : pieces_) {
-      found.emplace_back(reinterpret_cast<const std::byte*>(piece.address()), piece.size());
+      bytes.emplace_back(reinterpret_cast<const std::byte*>(piece.address()), piece.size());
     }
-    return found;
+    return bytes;
   }
 
   /// Queues one copy between a body and its pieces.
@@ -172,19 +172,19 @@ error failed_in(const std::string& folder, std::string_view action, int number) 
 }
 
 int open_in(const std::string& folder) {
-  int made = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  int result = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   // EOPNOTSUPP, EISDIR, EINVAL: a file system without such files
-  if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+  if (result < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     std::string name = (std::filesystem::path(folder) / ".saeta-spill-XXXXXX").string();
-    made = ::mkostemp(name.data(), O_CLOEXEC);
-    if (made >= 0) {
+    result = ::mkostemp(name.data(), O_CLOEXEC);
+    if (result >= 0) {
       ::unlink(name.c_str());
     }
   }
-  if (made < 0) {
+  if (result < 0) {
     throw failed_in(folder, "make", errno);
   }
-  return made;
+  return result;
 }
 
 bool make_hole(int descriptor, std::size_t offset, std::size_t bytes) noexcept {

@@ -26,7 +26,7 @@ chain_windows::chain_windows(const chunk_cutter& cutter, std::size_t threads, ch
     : cutter_(cutter), begins_(find_chain_begins(cutter, from)), size_(32 * threads) {}
 
 std::size_t chain_windows::open() {
-  std::erase_if(chains_, [](const chunk_chain& each) { return each.done; });
+  std::erase_if(chains_, [](const chunk_chain& chain) { return chain.done; });
   while (chains_.size() < size_ && next_ < begins_.size()) {
     const chain_begin& begin = begins_[next_++];
     chains_.push_back({.at = begin.at, .bytes = begin.bytes});

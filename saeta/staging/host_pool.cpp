@@ -20,17 +20,17 @@ std::size_t class_of(std::size_t bytes) {
 }
 
 void* map(std::size_t bytes) {
-  void* const made = map_pages(bytes);
-  if (made == nullptr) {
+  void* const result = map_pages(bytes);
+  if (result == nullptr) {
     throw error(errc::out_of_memory, concat("host: the system has too little memory for a download of ",
                                             bytes, " bytes (", human_bytes(bytes), ")"));
   }
-  return made;
+  return result;
 }
 
 /// Holds the pool for the contexts. Blocks may outlive it.
 struct pool_service final : context_service {
-  explicit pool_service(std::shared_ptr<host_pool> made) : pool(std::move(made)) {}
+  explicit pool_service(std::shared_ptr<host_pool> host_pool) : pool(std::move(host_pool)) {}
   ~pool_service() override { pool->trim(); }
   [[nodiscard]] std::uint64_t host_bytes() const noexcept override { return pool->held_bytes(); }
   std::size_t trim() noexcept override { return pool->trim(); }
@@ -79,9 +79,9 @@ landing_block host_pool::take(std::size_t bytes, std::shared_ptr<void> charge) {
 host_pool::blocks host_pool::find(std::size_t bytes) {
   blocks taken;
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(kept_, bytes, &block::bytes);
-  if (found != kept_.end()) {
-    taken.splice(taken.begin(), kept_, found);
+  const auto match = std::ranges::find(kept_, bytes, &block::bytes);
+  if (match != kept_.end()) {
+    taken.splice(taken.begin(), kept_, match);
     kept_bytes_ -= bytes;
   }
   return taken;
@@ -146,9 +146,9 @@ std::size_t host_pool::trim() noexcept {
 
 std::size_t host_pool::unmap(const blocks& gone) noexcept {
   std::size_t freed = 0;
-  for (const block& each : gone) {
-    unmap_pages(each.memory, each.bytes);
-    freed += each.bytes;
+  for (const block& block : gone) {
+    unmap_pages(block.memory, block.bytes);
+    freed += block.bytes;
   }
   return freed;
 }

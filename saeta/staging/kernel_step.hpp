@@ -13,44 +13,44 @@ namespace saeta {
 /// @param tables    of the plan; null if no step uses one
 inline join_step kernel_step(const scatter_step& step, const std::byte* source, std::byte* slab,
                              std::int64_t* counters, const std::int64_t* tables = nullptr) {
-  join_step made;
-  made.kind = step.kind;
-  made.width = step.width;
-  made.source = source;
-  made.target = slab + step.target;
-  made.count = step.count;
+  join_step result;
+  result.kind = step.kind;
+  result.width = step.width;
+  result.source = source;
+  result.target = slab + step.target;
+  result.count = step.count;
   switch (step.kind) {
   case join_kind::bits:
   case join_kind::ones: {
     const std::uint32_t counter = step.bits.counter;
-    made.bits = {.source_first = step.bits.source_first,
-                 .target_first = step.bits.target_first,
-                 .nulls = counter == scatter_step::not_counted ? nullptr : counters + counter};
+    result.bits = {.source_first = step.bits.source_first,
+                   .target_first = step.bits.target_first,
+                   .nulls = counter == scatter_step::not_counted ? nullptr : counters + counter};
     break;
   }
   case join_kind::add:
-    made.add = step.add;
+    result.add = step.add;
     break;
   case join_kind::remap:
-    made.remap = {.table = tables + step.remap.table, .entries = step.remap.entries};
+    result.remap = {.table = tables + step.remap.table, .entries = step.remap.entries};
     break;
   case join_kind::views:
-    made.views = step.views;
+    result.views = step.views;
     break;
   case join_kind::unions:
-    made.unions = {.bases = tables + step.unions.bases,
-                   .ids = reinterpret_cast<const std::int8_t*>(step.unions.ids)};
+    result.unions = {.bases = tables + step.unions.bases,
+                     .ids = reinterpret_cast<const std::int8_t*>(step.unions.ids)};
     break;
   case join_kind::run_ends:
-    made.run_ends = step.run_ends;
+    result.run_ends = step.run_ends;
     break;
   case join_kind::copy:
-    made.copy = {};
+    result.copy = {};
     break;
   case join_kind::zero:
     break;
   }
-  return made;
+  return result;
 }
 
 } // namespace saeta

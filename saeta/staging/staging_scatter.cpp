@@ -66,18 +66,18 @@ std::vector<std::int64_t> check(const std::shared_ptr<context>& into, const scat
   std::vector<value_check> checks;
   checks.reserve(plan.checks.size());
   for (const scatter_check& each : plan.checks) {
-    value_check& made = checks.emplace_back();
-    made.kind = each.kind;
-    made.width = each.width;
-    made.values = slab + each.values;
-    made.second = each.second == scatter_check::absent ? nullptr : slab + each.second;
-    made.validity = each.validity == scatter_check::absent
-                        ? nullptr
-                        : reinterpret_cast<const std::uint8_t*>(slab + each.validity);
-    made.bit_offset = each.bit_offset;
-    made.count = each.count;
-    made.limit = each.limit;
-    made.table = each.table == scatter_check::absent ? nullptr : tables + each.table;
+    value_check& check = checks.emplace_back();
+    check.kind = each.kind;
+    check.width = each.width;
+    check.values = slab + each.values;
+    check.second = each.second == scatter_check::absent ? nullptr : slab + each.second;
+    check.validity = each.validity == scatter_check::absent
+                         ? nullptr
+                         : reinterpret_cast<const std::uint8_t*>(slab + each.validity);
+    check.bit_offset = each.bit_offset;
+    check.count = each.count;
+    check.limit = each.limit;
+    check.table = each.table == scatter_check::absent ? nullptr : tables + each.table;
   }
   number_tiles(checks);
   const device_copy<value_check> uploaded(into, checks);
@@ -92,19 +92,19 @@ std::vector<join_step> changes_of(std::span<const scatter_fix> changes, std::byt
   std::vector<join_step> steps;
   steps.reserve(changes.size());
   for (const scatter_fix& fix : changes) {
-    join_step& made = steps.emplace_back();
-    made.kind = fix.kind;
-    made.width = fix.width;
-    made.source = slab + fix.target;
-    made.target = slab + fix.target;
-    made.count = fix.count;
+    join_step& step = steps.emplace_back();
+    step.kind = fix.kind;
+    step.width = fix.width;
+    step.source = slab + fix.target;
+    step.target = slab + fix.target;
+    step.count = fix.count;
     if (fix.kind == join_kind::unions) {
-      made.unions = {.bases = tables + fix.unions.bases,
+      step.unions = {.bases = tables + fix.unions.bases,
                      .ids = reinterpret_cast<const std::int8_t*>(slab + fix.unions.ids)};
     } else if (fix.kind == join_kind::views) {
-      made.views = fix.views;
+      step.views = fix.views;
     } else {
-      made.add = fix.add;
+      step.add = fix.add;
     }
   }
   return steps;
@@ -131,7 +131,7 @@ void fetch(const cut_chunk& chunk, const scatter_source& source, chunk_chain& ch
 std::size_t most_slots_for(std::span<const scatter_step> steps) {
   constexpr std::size_t of_copies = 6;
   const bool copies =
-      std::ranges::all_of(steps, [](const scatter_step& each) { return each.kind == join_kind::copy; });
+      std::ranges::all_of(steps, [](const scatter_step& step) { return step.kind == join_kind::copy; });
   return copies ? of_copies : std::numeric_limits<std::size_t>::max();
 }
 
@@ -215,12 +215,12 @@ private:
   };
 
   void finish_steps(std::size_t place, std::span<const scatter_step> steps, const std::byte* base) {
-    std::vector<join_step>& made = steps_[place];
-    made.clear();
+    std::vector<join_step>& join_steps = steps_[place];
+    join_steps.clear();
     for (const scatter_step& step : steps) {
-      made.push_back(kernel_step(step, base + step.source, slab_, counters_));
+      join_steps.push_back(kernel_step(step, base + step.source, slab_, counters_));
     }
-    number_tiles(made);
+    number_tiles(join_steps);
   }
 
   void bring_on_host(const chunk_cutter& cutter, chain_windows& windows) {
@@ -299,7 +299,7 @@ private:
   /// Reads the parts of a chunk that lie in [begin, end) of it.
   void fetch_slice(const cut_chunk& chunk, std::size_t begin, std::size_t end, std::byte* pinned) const {
     auto part = std::ranges::partition_point(
-        chunk.parts, [&](const chunk_part& each) { return each.at + each.bytes <= begin; });
+        chunk.parts, [&](const chunk_part& part) { return part.at + part.bytes <= begin; });
     for (; part != chunk.parts.end() && part->at < end; ++part) {
       const std::size_t from = std::max(begin, part->at);
       const std::size_t to = std::min(end, part->at + part->bytes);
@@ -339,8 +339,8 @@ private:
     const join_step* const steps = describe_steps(staged, place, base);
     const std::byte* const pinned = pinned_of(staged);
     std::vector<copy_range> copies = placed_copies(staged, place);
-    for (const chunk_range& each : routes_[place].landed) {
-      copies.push_back({base + each.begin, pinned + each.begin, each.end - each.begin});
+    for (const chunk_range& range : routes_[place].landed) {
+      copies.push_back({base + range.begin, pinned + range.begin, range.end - range.begin});
     }
     ctx_.copies().copy_all(copies, to_device, lane.stream());
     lane.mark(staged);
@@ -363,8 +363,8 @@ private:
     }
     ctx_.kernels().join(lane.stream().native_handle(), steps_[place], steps);
     lane.mark(staged);
-    for (const chunk_range& each : routes_[place].landed) { // the kernel has moved these bytes
-      ctx_.copies().count().host_to_device.add_call(each.end - each.begin);
+    for (const chunk_range& range : routes_[place].landed) { // the kernel has moved these bytes
+      ctx_.copies().count().host_to_device.add_call(range.end - range.begin);
     }
   }
 
@@ -374,9 +374,9 @@ private:
 
   [[nodiscard]] std::vector<copy_range> placed_copies(const staging_lane::chunk& staged, std::size_t place) {
     std::vector<copy_range> copies;
-    for (const scatter_step& each : routes_[place].placed) {
+    for (const scatter_step& step : routes_[place].placed) {
       copies.push_back(
-          {slab_ + each.target, pinned_of(staged) + each.source, static_cast<std::size_t>(each.count)});
+          {slab_ + step.target, pinned_of(staged) + step.source, static_cast<std::size_t>(step.count)});
     }
     return copies;
   }
@@ -456,14 +456,14 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
                                 const scatter_source& source, tag label, const scatter_progress& progress,
                                 const std::function<void()>& after_early, std::uint64_t movement_bytes) {
   require_argument(into, "into");
-  scattered made;
+  scattered result;
   const stream_ref work = ctx_.work_stream();
-  made.slab = buffer::allocate(into, plan.slab_bytes, work, label);
-  if (made.slab.size() == 0) {
-    return made;
+  result.slab = buffer::allocate(into, plan.slab_bytes, work, label);
+  if (result.slab.size() == 0) {
+    return result;
   }
-  use_token token(work, {writes(made.slab)});
-  auto* const slab = token.mutable_data<std::byte>(made.slab);
+  use_token token(work, {writes(result.slab)});
+  auto* const slab = token.mutable_data<std::byte>(result.slab);
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   if (!plan.early.empty() || !plan.steps.empty()) {
     ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
@@ -488,15 +488,15 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
   const device_copy<std::int64_t> sent(into, tables);
   use_token named(work, {reads(sent.memory())});
   const std::int64_t* const known = tables.empty() ? nullptr : sent.data(named);
-  made.bad_rows = check(into, plan, slab, known);
+  result.bad_rows = check(into, plan, slab, known);
   join_in_slab(into, changes_of(plan.fixes, slab, known));
-  made.counted.resize(plan.counters);
+  result.counted.resize(plan.counters);
   if (plan.counters != 0) {
-    into->copies().read_scalars(made.counted, counters, work);
+    into->copies().read_scalars(result.counted, counters, work);
   }
   named.finish();
   token.finish();
-  return made;
+  return result;
 }
 
 } // namespace saeta

@@ -18,8 +18,8 @@ constexpr std::string_view encoding = "u32";
 constexpr std::string_view table_key = "saeta.symbol_table";
 
 std::optional<std::string_view> value_of(const metadata_list& metadata, std::string_view key) {
-  const auto found = std::ranges::find(metadata, key, &metadata_list::value_type::first);
-  return found == metadata.end() ? std::nullopt : std::optional<std::string_view>(found->second);
+  const auto match = std::ranges::find(metadata, key, &metadata_list::value_type::first);
+  return match == metadata.end() ? std::nullopt : std::optional<std::string_view>(match->second);
 }
 
 bool declares_symbols(const metadata_list& metadata) {
@@ -54,18 +54,18 @@ bool becomes_symbols(const field& described) {
 }
 
 field resolve_symbols(const field& described) {
-  field made = described;
+  field field = described;
   if (becomes_symbols(described)) {
-    made.type = symbol_type();
-    remove_keys(made.metadata);
+    field.type = symbol_type();
+    remove_keys(field.metadata);
   }
-  return made;
+  return field;
 }
 
 schema resolve_symbols(schema described) {
-  for (field& each : described.fields) {
-    if (becomes_symbols(each)) {
-      each = resolve_symbols(each);
+  for (field& field : described.fields) {
+    if (becomes_symbols(field)) {
+      field = resolve_symbols(field);
     }
   }
   return described;
@@ -90,27 +90,27 @@ field as_symbols(const field& described, const std::shared_ptr<symbol_table>& ta
                        "': its numbers are symbols of a table that its metadata do not name: ",
                        "give that table, as in as_symbols(table)"));
   }
-  field made = described;
-  made.type = symbol_type(into);
-  remove_keys(made.metadata);
-  return made;
+  field field = described;
+  field.type = symbol_type(into);
+  remove_keys(field.metadata);
+  return field;
 }
 
 field described_as(const field& source, symbol_form form) {
-  field made = source;
+  field field = source;
   if (!source.type.is_symbol()) {
-    return made;
+    return field;
   }
-  remove_keys(made.metadata);
-  made.metadata.emplace_back(symbol_key, "true");
+  remove_keys(field.metadata);
+  field.metadata.emplace_back(symbol_key, "true");
   if (form == symbol_form::numbers) {
-    made.type = data_type(type_id::uint32);
-    made.metadata.emplace_back(encoding_key, encoding);
-    made.metadata.emplace_back(table_key, source.type.symbols()->identity());
+    field.type = data_type(type_id::uint32);
+    field.metadata.emplace_back(encoding_key, encoding);
+    field.metadata.emplace_back(table_key, source.type.symbols()->identity());
   } else {
-    made.type = data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
+    field.type = data_type::dictionary(data_type(type_id::uint32), data_type(type_id::string));
   }
-  return made;
+  return field;
 }
 
 namespace {
@@ -152,45 +152,45 @@ wire_symbols::wire_symbols(std::shared_ptr<context> ctx, std::span<const field> 
 
 host_batch wire_symbols::without_dictionaries() {
   host_batch plain = source_;
-  for (entry& each : columns_) {
-    const host_array& dictionary = *source_.arrays[each.number].dictionary;
-    if (each.mapping == nullptr) {
-      intern_values(each, dictionary);
+  for (entry& column : columns_) {
+    const host_array& dictionary = *source_.arrays[column.number].dictionary;
+    if (column.mapping == nullptr) {
+      intern_values(column, dictionary);
     }
-    plain.arrays[each.number] = codes_of(source_.arrays[each.number]);
+    plain.arrays[column.number] = codes_of(source_.arrays[column.number]);
   }
   return plain;
 }
 
-void wire_symbols::intern_values(entry& each, const host_array& values) const {
+void wire_symbols::intern_values(entry& entry, const host_array& values) const {
   try {
-    each.mapping = std::make_shared<const symbol_mapping>(ctx_, values, process_symbols());
+    entry.mapping = std::make_shared<const symbol_mapping>(ctx_, values, process_symbols());
   } catch (const error& why) {
-    throw why.refusal() != nullptr ? why : error(why.code(), concat(each.label, ": ", why.message()));
+    throw why.refusal() != nullptr ? why : error(why.code(), concat(entry.label, ": ", why.message()));
   }
 }
 
 void wire_symbols::apply(batch& placed) {
-  for (entry& each : columns_) {
-    column& target = placed.columns[each.number];
-    if (each.mapping == nullptr) {
+  for (entry& entry : columns_) {
+    column& target = placed.columns[entry.number];
+    if (entry.mapping == nullptr) {
       const host_batch values = download(ctx_, {target.dictionary()->length(), {*target.dictionary()}});
-      intern_values(each, values.arrays.front());
+      intern_values(entry, values.arrays.front());
     }
-    target = each.mapping->apply(target.dictionary() != nullptr ? codes_of(target) : target);
+    target = entry.mapping->apply(target.dictionary() != nullptr ? codes_of(target) : target);
   }
   // This comes after everything that can fail, because a failed source may be released at once.
-  for (const entry& each : columns_) {
-    known_.remember(*source_.arrays[each.number].dictionary, each.mapping, source_.keepalive);
+  for (const entry& column : columns_) {
+    known_.remember(*source_.arrays[column.number].dictionary, column.mapping, source_.keepalive);
   }
 }
 
 symbol_names::symbol_names(const schema& fields) {
   columns_.resize(fields.fields.size());
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const field& each = fields.fields[i];
-    columns_[i] = {each.name.empty() ? "symbols" : concat("column '", each.name, "'"),
-                   symbol_dictionary::of(each.type)};
+    const field& field = fields.fields[i];
+    columns_[i] = {field.name.empty() ? "symbols" : concat("column '", field.name, "'"),
+                   symbol_dictionary::of(field.type)};
   }
 }
 
@@ -211,16 +211,16 @@ void symbol_names::replace(const std::shared_ptr<context>& ctx, host_batch& rows
     std::uint32_t* const indices = room_for(ctx, skipped + source.length, *kept);
     std::fill_n(indices, skipped, 0U);
     names->take(source, columns_[i].label, indices + skipped);
-    host_array& made = rows.arrays[i];
-    made = {};
-    made.dictionary = std::make_shared<const host_array>(names->values());
+    host_array& array = rows.arrays[i];
+    array = {};
+    array.dictionary = std::make_shared<const host_array>(names->values());
     kept->names.push_back(names->keepalive());
-    made.type = data_type::dictionary(data_type(type_id::uint32), made.dictionary->type);
-    made.length = source.length;
-    made.offset = skipped;
-    made.null_count = source.null_count;
+    array.type = data_type::dictionary(data_type(type_id::uint32), array.dictionary->type);
+    array.length = source.length;
+    array.offset = skipped;
+    array.null_count = source.null_count;
     const std::span<const std::byte> validity = source.buffers[0];
-    made.buffers = {
+    array.buffers = {
         validity.data() == nullptr ? validity : validity.subspan(static_cast<std::size_t>(source.offset / 8)),
         std::as_bytes(std::span(indices, static_cast<std::size_t>(skipped + source.length)))};
   }

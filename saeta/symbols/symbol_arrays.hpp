@@ -69,7 +69,7 @@ private:
     std::string label;
     std::shared_ptr<const symbol_mapping> mapping;
   };
-  void intern_values(entry& each, const host_array& values) const;
+  void intern_values(entry& entry, const host_array& values) const;
 
   std::shared_ptr<context> ctx_;
   const host_batch& source_;

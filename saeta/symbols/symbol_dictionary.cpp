@@ -73,11 +73,11 @@ host_array symbol_dictionary::values() {
     text_->bytes.insert(text_->bytes.end(), name.begin(), name.end());
     text_->offsets.push_back(static_cast<std::int32_t>(text_->bytes.size()));
   }
-  host_array made;
-  made.type = data_type(type_id::string);
-  made.length = static_cast<std::int64_t>(taken_.size());
-  made.buffers = {{}, std::as_bytes(std::span(text_->offsets)), std::as_bytes(std::span(text_->bytes))};
-  return made;
+  host_array array;
+  array.type = data_type(type_id::string);
+  array.length = static_cast<std::int64_t>(taken_.size());
+  array.buffers = {{}, std::as_bytes(std::span(text_->offsets)), std::as_bytes(std::span(text_->bytes))};
+  return array;
 }
 
 } // namespace saeta

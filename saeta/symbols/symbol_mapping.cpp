@@ -80,14 +80,14 @@ struct symbol_mapping::steps {
 
   [[nodiscard]] join_step remap(const std::byte* from, std::byte* to, const std::int64_t* table,
                                 std::size_t entries) const {
-    join_step made;
-    made.kind = join_kind::remap;
-    made.width = static_cast<std::int32_t>(width);
-    made.source = from;
-    made.target = to;
-    made.count = rows;
-    made.remap = {.table = table, .entries = static_cast<std::int64_t>(entries)};
-    return made;
+    join_step step;
+    step.kind = join_kind::remap;
+    step.width = static_cast<std::int32_t>(width);
+    step.source = from;
+    step.target = to;
+    step.count = rows;
+    step.remap = {.table = table, .entries = static_cast<std::int64_t>(entries)};
+    return step;
   }
 
   /// Copies the low `bytes_each` bytes of each value of `width` bytes.

@@ -59,7 +59,7 @@ template <class NameOf, class Take>
 void intern_rows(const host_array& of, symbol_table& table, NameOf name_of, Take take) {
   std::vector<std::string_view> names;
   std::vector<std::int64_t> rows;
-  std::vector<symbol> found;
+  std::vector<symbol> values;
   for (std::int64_t first = 0; first < of.length; first += interned_block) {
     names.clear();
     rows.clear();
@@ -69,10 +69,10 @@ void intern_rows(const host_array& of, symbol_table& table, NameOf name_of, Take
         rows.push_back(row);
       }
     }
-    found.resize(names.size());
-    table.intern(names, found);
+    values.resize(names.size());
+    table.intern(names, values);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      take(rows[i], found[i]);
+      take(rows[i], values[i]);
     }
   }
 }

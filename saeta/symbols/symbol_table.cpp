@@ -44,15 +44,15 @@ constexpr std::pair<std::size_t, std::size_t> place_of(std::uint64_t at, std::si
 class symbol_tables {
 public:
   static symbol_tables& all() {
-    static auto* const made = new symbol_tables;
-    return *made;
+    static auto* const tables = new symbol_tables;
+    return *tables;
   }
 
   std::shared_ptr<symbol_table> add(std::uint64_t limit) {
     const std::lock_guard lock(mutex_);
-    auto made = std::make_shared<symbol_table>(symbol_table::passkey{}, limit, next_);
-    known_.emplace(next_++, made);
-    return made;
+    auto table = std::make_shared<symbol_table>(symbol_table::passkey{}, limit, next_);
+    known_.emplace(next_++, table);
+    return table;
   }
   void remove(std::uint64_t number) noexcept {
     const std::lock_guard lock(mutex_);
@@ -61,8 +61,8 @@ public:
   /// Null if no live table has that number.
   std::shared_ptr<symbol_table> find(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = known_.find(number);
-    return found == known_.end() ? nullptr : found->second.lock();
+    const auto entry = known_.find(number);
+    return entry == known_.end() ? nullptr : entry->second.lock();
   }
   /// Distinguishes this process's tables from those of other processes, its parent included.
   [[nodiscard]] std::string prefix() const {
@@ -133,8 +133,8 @@ std::shared_ptr<symbol_table> symbol_table::of_identity(std::string_view identit
   for (const char digit : digits) {
     number = 10 * number + static_cast<std::uint64_t>(digit - '0');
   }
-  auto found = symbol_tables::all().find(number);
-  return found != nullptr && found->identity() == identity ? found : nullptr;
+  auto entry = symbol_tables::all().find(number);
+  return entry != nullptr && entry->identity() == identity ? entry : nullptr;
 }
 
 std::uint32_t symbol_table::hash_of(std::string_view name) noexcept {
@@ -241,12 +241,12 @@ symbol symbol_table::add(std::string_view name) {
   }
   entry& target = *room_for(place);
   target = {keep(name), static_cast<std::uint32_t>(name.size()), hash};
-  const auto made = static_cast<symbol>(place);
+  const auto result = static_cast<symbol>(place);
   // A reader that finds the symbol can get its name at once, and one that sees the size can find all names.
   named_.store(place + 1, std::memory_order_release);
-  put(*indices_.back(), hash, made);
+  put(*indices_.back(), hash, result);
   size_.store(place + 1, std::memory_order_release);
-  return made;
+  return result;
 }
 
 symbol_table::entry* symbol_table::room_for(std::uint64_t at) {
@@ -281,12 +281,12 @@ const char* symbol_table::keep(std::string_view name) {
 void symbol_table::grow_index() {
   const std::size_t slots = indices_.empty() ? first_slots : 2 * indices_.back()->slots.size();
   indices_.push_back(std::make_unique<index>(slots));
-  index& made = *indices_.back();
+  index& index = *indices_.back();
   for (std::uint64_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
-    put(made, entry_of(static_cast<symbol>(i)).hash, static_cast<symbol>(i));
+    put(index, entry_of(static_cast<symbol>(i)).hash, static_cast<symbol>(i));
   }
   bytes_.fetch_add(slots * sizeof(std::uint64_t), std::memory_order_relaxed);
-  current_.store(&made, std::memory_order_release);
+  current_.store(&index, std::memory_order_release);
 }
 
 void symbol_table::put(index& into, std::uint32_t hash, symbol of) noexcept {

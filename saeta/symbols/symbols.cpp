@@ -29,13 +29,13 @@ bool is_number(const data_type& type) noexcept {
 
 /// Brings the rows to the host, after waiting for pending writes.
 host_batch fetch_rows(const column& source) {
-  host_batch made = download(source.ctx(), {source.length(), {source}});
+  host_batch batch = download(source.ctx(), {source.length(), {source}});
   if (source.ctx()->on_host()) {
     std::vector<use> uses;
     std::ranges::transform(source.buffers(), std::back_inserter(uses), reads);
     const use_token written(source.ctx()->work_stream(), uses);
   }
-  return made;
+  return batch;
 }
 
 /// Makes symbols of rows that have no dictionary and uploads them to the column's context.
@@ -46,8 +46,8 @@ column make_symbol_rows(const std::shared_ptr<context>& ctx, const host_array& s
   std::vector<symbol> symbols(as_size(skipped + source.length));
   intern_rows(source, *table, name_of,
               [&](std::int64_t row, symbol found) { symbols[as_size(skipped + row)] = found; });
-  host_batch made{source.length, {}, nullptr};
-  host_array& only = made.arrays.emplace_back();
+  host_batch batch{source.length, {}, nullptr};
+  host_array& only = batch.arrays.emplace_back();
   only.type = symbol_type(table);
   only.length = source.length;
   only.offset = skipped;
@@ -56,7 +56,7 @@ column make_symbol_rows(const std::shared_ptr<context>& ctx, const host_array& s
   only.buffers = {validity.data() == nullptr ? validity : validity.subspan(as_size(source.offset / 8)),
                   std::as_bytes(std::span(symbols))};
   dictionary_cache none;
-  return upload(ctx, made, none, {.tag = symbols_tag, .readable = {}, .file = {}}).columns.front();
+  return upload(ctx, batch, none, {.tag = symbols_tag, .readable = {}, .file = {}}).columns.front();
 }
 
 /// @throws error out_of_range for the first row whose number is not a symbol of the table
@@ -108,10 +108,10 @@ const data_type* code_type(const data_type& type) noexcept {
 column codes_of(const column& source) { return relabel(source, *code_type(source.type())); }
 
 host_array codes_of(const host_array& source) {
-  host_array made = source;
-  made.type = *code_type(source.type);
-  made.dictionary = nullptr;
-  return made;
+  host_array array = source;
+  array.type = *code_type(source.type);
+  array.dictionary = nullptr;
+  return array;
 }
 
 std::optional<std::int64_t> code_limit(const host_array& of) {
@@ -131,34 +131,34 @@ bool can_be_symbols(const data_type& type) noexcept {
 std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table) {
   require_argument(table, "table");
   const data_type type = symbol_type(table);
-  std::vector<column> made;
+  std::vector<column> columns;
   std::unique_ptr<const symbol_mapping> mapping;
   const column* mapped = nullptr; // dictionary of `mapping`; pieces of one source share it
   for (const column& piece : pieces) {
     const data_type& from = piece.type();
     const auto& ctx = piece.ctx();
     if (from == type) {
-      made.push_back(piece);
+      columns.push_back(piece);
     } else if (from.is_symbol()) {
       const host_batch rows = fetch_rows(piece);
       const host_array& there = rows.arrays.front();
-      made.push_back(make_symbol_rows(
+      columns.push_back(make_symbol_rows(
           ctx, there, table, [&](std::int64_t row) { return from.symbols()->name(symbol_at(there, row)); }));
     } else if (is_text(from)) {
       const host_batch rows = fetch_rows(piece);
       const host_array& there = rows.arrays.front();
-      made.push_back(
+      columns.push_back(
           make_symbol_rows(ctx, there, table, [&](std::int64_t row) { return text_at(there, row); }));
     } else if (is_number(from)) {
       require_symbols(piece, *table);
-      made.push_back(relabel(piece, type));
+      columns.push_back(relabel(piece, type));
     } else if (can_be_symbols(from)) {
       if (piece.dictionary() != mapped) {
         const host_batch values = fetch_rows(*piece.dictionary());
         mapping = std::make_unique<const symbol_mapping>(ctx, values.arrays.front(), table);
         mapped = piece.dictionary();
       }
-      made.push_back(mapping->apply(codes_of(piece)));
+      columns.push_back(mapping->apply(codes_of(piece)));
     } else {
       throw error(
           errc::type_mismatch,
@@ -166,7 +166,7 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
                  " can't become symbols: expected strings, a dictionary of strings, uint32 or int32"));
     }
   }
-  return made;
+  return columns;
 }
 
 } // namespace saeta

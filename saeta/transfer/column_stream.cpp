@@ -79,19 +79,19 @@ struct column_stream::node {
   std::shared_ptr<const host_array> dictionary{};
 };
 
-bool column_stream::supports(const column& each) {
-  const data_type& type = each.type();
+bool column_stream::supports(const column& column) {
+  const data_type& type = column.type();
   if (type.mapping() == row_mapping::run_ends || type.buffer(1).role == buffer_role::starts) {
     return false;
   }
-  if (type.has_variadic_buffers() && each.length() != 0) {
-    const bool has_bytes = each.buffers().size() != type.buffer_count();
-    const std::size_t wanted = bytes_of(type, 1, window_of(type, each.offset(), each.length())).bytes;
-    if (has_bytes && wanted <= each.buffers()[1].size() / 2) {
+  if (type.has_variadic_buffers() && column.length() != 0) {
+    const bool has_bytes = column.buffers().size() != type.buffer_count();
+    const std::size_t wanted = bytes_of(type, 1, window_of(type, column.offset(), column.length())).bytes;
+    if (has_bytes && wanted <= column.buffers()[1].size() / 2) {
       return false;
     }
   }
-  return std::ranges::all_of(each.children(), supports);
+  return std::ranges::all_of(column.children(), supports);
 }
 
 column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const column> columns,
@@ -103,8 +103,8 @@ column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const colum
   std::vector<node*> with_dictionary;
   std::vector<node*> level;
   level.reserve(nodes.size());
-  for (node& each : nodes) {
-    level.push_back(&each);
+  for (node& node : nodes) {
+    level.push_back(&node);
   }
   while (!level.empty()) {
     look_at_device(level);
@@ -137,12 +137,12 @@ column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const colum
 column_stream::~column_stream() = default;
 
 std::vector<column_stream::node> column_stream::nodes_of(std::span<const column> columns) {
-  std::vector<node> made;
-  made.reserve(columns.size());
-  for (const column& each : columns) {
-    made.push_back({each});
+  std::vector<node> nodes;
+  nodes.reserve(columns.size());
+  for (const column& column : columns) {
+    nodes.push_back({column});
   }
-  return made;
+  return nodes;
 }
 
 void column_stream::look_at_device(std::span<node* const> level) const {
@@ -153,10 +153,10 @@ void column_stream::look_at_device(std::span<node* const> level) const {
 void column_stream::read_offsets(std::span<node* const> level) const {
   std::vector<node*> pointing;
   std::vector<rows_with_offsets> requested;
-  for (node* each : level) {
-    if (each->from.type().offset_width() != 0 && each->from.length() != 0) {
-      pointing.push_back(each);
-      requested.push_back({&each->from, each->from.offset(), each->from.length()});
+  for (node* node : level) {
+    if (node->from.type().offset_width() != 0 && node->from.length() != 0) {
+      pointing.push_back(node);
+      requested.push_back({&node->from, node->from.offset(), node->from.length()});
     }
   }
   const std::vector<child_rows> pointed = read_pointed_rows(ctx_, requested);
@@ -170,15 +170,15 @@ void column_stream::read_offsets(std::span<node* const> level) const {
 void column_stream::count_nulls(std::span<node* const> level) const {
   std::vector<node*> unknown;
   std::vector<use> uses;
-  for (node* each : level) {
-    each->nulls = each->from.known_null_count();
-    if (each->nulls != column::unknown_nulls) {
+  for (node* node : level) {
+    node->nulls = node->from.known_null_count();
+    if (node->nulls != column::unknown_nulls) {
       continue;
     }
-    each->nulls = 0;
-    if (has_validity(each->from) && each->from.length() != 0) {
-      unknown.push_back(each);
-      uses.push_back(reads(each->from.validity()));
+    node->nulls = 0;
+    if (has_validity(node->from) && node->from.length() != 0) {
+      unknown.push_back(node);
+      uses.push_back(reads(node->from.validity()));
     }
   }
   if (unknown.empty()) {
@@ -187,10 +187,10 @@ void column_stream::count_nulls(std::span<node* const> level) const {
   use_token token(ctx_->work_stream(), uses);
   const auto counts =
       kernel_results(ctx_, unknown.size(), {}, [&](const use_token& results, std::int64_t* values) {
-        for (const node* each : unknown) {
+        for (const node* node : unknown) {
           ctx_->kernels().count_nulls(results.stream().native_handle(),
-                                      token.data<std::uint8_t>(each->from.validity()), each->from.offset(),
-                                      each->from.length(), values++);
+                                      token.data<std::uint8_t>(node->from.validity()), node->from.offset(),
+                                      node->from.length(), values++);
         }
       });
   token.finish();
@@ -207,8 +207,8 @@ void column_stream::add_children(node& of, std::vector<node*>& next_level) {
         select_child_rows(from.type(), from.offset(), from.length(), of.pointed, child.length());
     of.children.push_back({child.slice(rows.first, rows.count)});
   }
-  for (node& each : of.children) {
-    next_level.push_back(&each);
+  for (node& node : of.children) {
+    next_level.push_back(&node);
   }
 }
 
@@ -230,45 +230,46 @@ void column_stream::lay_out(node& of, std::size_t index) {
   if (!whole.present() || from.length() == 0 || (spec.role == buffer_role::validity && of.nulls == 0)) {
     return;
   }
-  piece made;
+  piece piece;
   const row_window rows = window_of(type, from.offset(), from.length());
   const byte_window window = bytes_of(type, index, rows, of.pointed, whole.size());
   if (spec.is_bitmap()) {
-    made.bytes = static_cast<std::size_t>((from.length() + 7) / 8);
-    made.shift = bit_shift(type, index, rows);
-    made.needed = made.shift != 0 ? change::shift_bits : change::none;
+    piece.bytes = static_cast<std::size_t>((from.length() + 7) / 8);
+    piece.shift = bit_shift(type, index, rows);
+    piece.needed = piece.shift != 0 ? change::shift_bits : change::none;
   } else if (spec.role == buffer_role::offsets) {
-    made.width = static_cast<std::size_t>(spec.width);
-    made.base = of.pointed.first;
-    made.needed = made.base != 0 ? change::rebase_offsets : change::none;
+    piece.width = static_cast<std::size_t>(spec.width);
+    piece.base = of.pointed.first;
+    piece.needed = piece.base != 0 ? change::rebase_offsets : change::none;
   }
   if (window.bytes == 0) {
     return;
   }
-  made.source = whole.slice(window.offset, window.bytes);
-  made.bytes = made.bytes == 0 ? window.bytes : made.bytes;
-  made.place = bytes_;
+  piece.source = whole.slice(window.offset, window.bytes);
+  piece.bytes = piece.bytes == 0 ? window.bytes : piece.bytes;
+  piece.place = bytes_;
   bytes_ = round_up(bytes_ + window.bytes, host_alignment);
   of.pieces.back() = pieces_.size();
-  pieces_.push_back(std::move(made));
+  pieces_.push_back(std::move(piece));
 }
 
 host_array column_stream::array_of(const node& of) const {
-  host_array made;
-  made.type = of.from.type();
-  made.length = of.from.length();
-  made.null_count = of.nulls;
+  host_array array;
+  array.type = of.from.type();
+  array.length = of.from.length();
+  array.null_count = of.nulls;
   for (const std::size_t number : of.pieces) {
-    made.buffers.push_back(number == no_piece ? std::span<const std::byte>()
-                                              : std::span<const std::byte>(at_->first + pieces_[number].place,
-                                                                           pieces_[number].bytes));
+    array.buffers.push_back(
+        number == no_piece
+            ? std::span<const std::byte>()
+            : std::span<const std::byte>(at_->first + pieces_[number].place, pieces_[number].bytes));
   }
   write_last_offset(of);
   for (const node& child : of.children) {
-    made.children.push_back(array_of(child));
+    array.children.push_back(array_of(child));
   }
-  made.dictionary = of.dictionary;
-  return made;
+  array.dictionary = of.dictionary;
+  return array;
 }
 
 /// Writes only the last offset. The first is 0, and untouched addresses read as 0.
@@ -296,7 +297,7 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
   // A shift takes bits from the byte after the window.
   auto [landed, fresh] = landing_memory(ctx_, end - begin + host_alignment);
   const auto first = std::ranges::partition_point(
-      pieces_, [&](const piece& each) { return each.place + each.source.size() <= begin; });
+      pieces_, [&](const piece& piece) { return piece.place + piece.source.size() <= begin; });
   std::vector<download_range> ranges;
   for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
     const std::size_t from = std::max(begin, each->place) - each->place;

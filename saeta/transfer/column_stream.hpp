@@ -26,7 +26,7 @@ public:
   /// True if the shape of a column says where its bytes are. This is false for run-end encoded columns and
   /// list views. It is also false for slices of views with at most half of the rows, whose download brings
   /// only the bytes they refer to.
-  [[nodiscard]] static bool supports(const column& each);
+  [[nodiscard]] static bool supports(const column& column);
 
   /// Reads the offsets where columns begin and end, counts unknown nulls and downloads dictionaries.
   /// @param columns       columns for which `takes` is true, of a context on a device

@@ -48,15 +48,16 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
     return {};
   }
   std::vector<use> uses;
-  for (const rows_with_offsets& each : requested) {
-    uses.push_back(reads(each.of->offsets()));
+  for (const rows_with_offsets& rows_with_offsets : requested) {
+    uses.push_back(reads(rows_with_offsets.of->offsets()));
   }
   const use_token token(ctx->work_stream(), uses);
   std::vector<value_request> requests;
-  for (const rows_with_offsets& each : requested) {
-    const std::size_t width = each.of->type().offset_width();
-    const auto* const offsets = token.data<std::byte>(each.of->offsets());
-    for (const std::int64_t row : {each.first, each.first + each.rows}) {
+  for (const rows_with_offsets& rows_with_offsets : requested) {
+    const std::size_t width = rows_with_offsets.of->type().offset_width();
+    const auto* const offsets = token.data<std::byte>(rows_with_offsets.of->offsets());
+    for (const std::int64_t row :
+         {rows_with_offsets.first, rows_with_offsets.first + rows_with_offsets.rows}) {
       value_request request;
       request.at = offsets + static_cast<std::size_t>(row) * width;
       request.width = static_cast<std::int32_t>(width);
@@ -80,26 +81,26 @@ child_rows all_child_rows(const column& from) {
 }
 
 column_window window_over(const column& from) {
-  column_window made{from, window_of(from.type(), from.offset(), from.length()), {}, false, false, {}, {},
-                     {}};
+  column_window window{from, window_of(from.type(), from.offset(), from.length()), {}, false, false, {}, {},
+                       {}};
   if (from.type().offset_width() != 0 && from.length() != 0) {
-    const byte_window offsets = bytes_of(from.type(), 1, made.rows);
-    made.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
-    made.pointed = made.cut ? child_rows{} : all_child_rows(from);
+    const byte_window offsets = bytes_of(from.type(), 1, window.rows);
+    window.cut = offsets.offset != 0 || from.offsets().size() >= offsets.bytes + host_alignment;
+    window.pointed = window.cut ? child_rows{} : all_child_rows(from);
   } else if (from.type().mapping() == row_mapping::run_ends) {
-    made.pointed = {0, from.children()[0].length()}; // run ends are not read, so all runs are included
+    window.pointed = {0, from.children()[0].length()}; // run ends are not read, so all runs are included
   }
-  return made;
+  return window;
 }
 
 /// Reads what the offsets of slices point to.
 void read_offsets(const std::shared_ptr<context>& ctx, std::span<column_window* const> level) {
   std::vector<column_window*> cut;
   std::vector<rows_with_offsets> requested;
-  for (column_window* each : level) {
-    if (each->cut) {
-      cut.push_back(each);
-      requested.push_back({&each->from, each->rows.first, each->rows.rows});
+  for (column_window* window : level) {
+    if (window->cut) {
+      cut.push_back(window);
+      requested.push_back({&window->from, window->rows.first, window->rows.rows});
     }
   }
   const std::vector<child_rows> pointed = read_pointed_rows(ctx, requested);
@@ -115,18 +116,18 @@ void read_views(const std::shared_ptr<context>& ctx, std::span<column_window* co
   std::vector<column_window*> cut;
   std::vector<std::vector<byte_view>> there;
   std::vector<download_range> ranges;
-  for (column_window* each : level) {
-    const column& from = each->from;
+  for (column_window* window : level) {
+    const column& from = window->from;
     if (!from.type().has_variadic_buffers() || from.length() == 0) {
       continue;
     }
     const buffer& views = from.buffers()[1];
-    const byte_window wanted = bytes_of(from.type(), 1, each->rows);
+    const byte_window wanted = bytes_of(from.type(), 1, window->rows);
     if (from.buffers().size() == from.type().buffer_count() || wanted.bytes > views.size() / 2) {
       continue;
     }
-    cut.push_back(each);
-    auto& target = there.emplace_back(static_cast<std::size_t>(each->rows.rows));
+    cut.push_back(window);
+    auto& target = there.emplace_back(static_cast<std::size_t>(window->rows.rows));
     ranges.push_back({views.slice(wanted.offset, wanted.bytes), reinterpret_cast<std::byte*>(target.data())});
   }
   if (!cut.empty()) {
@@ -149,8 +150,8 @@ void append_next_level(column_window& of, std::vector<column_window*>& next) {
     of.dictionary.push_back(window_over(*from.dictionary()));
   }
   for (auto* below : {&of.children, &of.dictionary}) {
-    for (column_window& each : *below) {
-      next.push_back(&each);
+    for (column_window& window : *below) {
+      next.push_back(&window);
     }
   }
 }
@@ -175,15 +176,15 @@ bool column_window::changes(std::size_t index) const {
 
 std::vector<column_window> find_windows(const std::shared_ptr<context>& ctx, std::span<const column> columns,
                                         view_bytes moved) {
-  std::vector<column_window> made;
-  made.reserve(columns.size());
-  for (const column& each : columns) {
-    made.push_back(window_over(each));
+  std::vector<column_window> windows;
+  windows.reserve(columns.size());
+  for (const column& column : columns) {
+    windows.push_back(window_over(column));
   }
   std::vector<column_window*> level;
-  level.reserve(made.size());
-  for (column_window& each : made) {
-    level.push_back(&each);
+  level.reserve(windows.size());
+  for (column_window& window : windows) {
+    level.push_back(&window);
   }
   while (!level.empty()) {
     read_offsets(ctx, level);
@@ -191,12 +192,12 @@ std::vector<column_window> find_windows(const std::shared_ptr<context>& ctx, std
       read_views(ctx, level);
     }
     std::vector<column_window*> next;
-    for (column_window* each : level) {
-      append_next_level(*each, next);
+    for (column_window* column_window : level) {
+      append_next_level(*column_window, next);
     }
     level = std::move(next);
   }
-  return made;
+  return windows;
 }
 
 std::vector<std::size_t> sizes_behind_views(const column& from) {

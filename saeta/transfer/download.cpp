@@ -90,23 +90,23 @@ void rebase(const data_type& type, std::byte* offsets, std::int64_t count) {
 downloader::downloader(std::shared_ptr<context> ctx, std::span<const column> columns)
     : ctx_(std::move(ctx)), windows_(find_windows(ctx_, columns, view_bytes::used)) {
   columns_.reserve(windows_.size());
-  for (const column_window& each : windows_) {
-    columns_.push_back(plan(each));
+  for (const column_window& window : windows_) {
+    columns_.push_back(plan(window));
   }
 }
 
 downloader::node downloader::plan(const column_window& of) {
-  node made{&of, {}, {}, {}};
+  node node{&of, {}, {}, {}};
   for (std::size_t i = 0; i < of.from.buffers().size(); ++i) {
-    made.buffers.push_back(add(of.bytes_of_rows(i), of.changes(i)));
+    node.buffers.push_back(add(of.bytes_of_rows(i), of.changes(i)));
   }
   for (const column_window& child : of.children) {
-    made.children.push_back(plan(child));
+    node.children.push_back(plan(child));
   }
   for (const column_window& values : of.dictionary) {
-    made.dictionary.push_back(plan(values));
+    node.dictionary.push_back(plan(values));
   }
-  return made;
+  return node;
 }
 
 /// @param changed  whether it is changed on the host, and so must not share its place with other rows
@@ -114,13 +114,13 @@ downloader::arriving downloader::add(const buffer& window, bool changed) {
   if (window.size() == 0) {
     return {};
   }
-  auto found = plans_.find(window.owner().get());
-  if (found == plans_.end()) {
+  auto entry = plans_.find(window.owner().get());
+  if (entry == plans_.end()) {
     const buffer whole(window.owner());
-    one_storage made{whole, transfer_plan(place_in_storage(whole)), 0};
-    found = plans_.emplace(whole.owner().get(), std::move(made)).first;
+    one_storage storage{whole, transfer_plan(place_in_storage(whole)), 0};
+    entry = plans_.emplace(whole.owner().get(), std::move(storage)).first;
   }
-  transfer_plan& plan = found->second.plan;
+  transfer_plan& plan = entry->second.plan;
   const range place = place_in_storage(window);
   return {true, window.owner().get(), changed ? plan.add_own(place) : plan.add(place), window.size()};
 }
@@ -147,17 +147,17 @@ void downloader::fetch() {
 host_array downloader::array_of(const node& planned) const {
   const column_window& of = *planned.of;
   const column& from = of.from;
-  host_array made;
-  made.type = from.type();
-  made.length = of.rows.rows - of.rows.offset;
-  made.offset = of.rows.offset;
-  made.null_count = nulls_of_part(from.known_null_count(), from.length(), made.length);
+  host_array array;
+  array.type = from.type();
+  array.length = of.rows.rows - of.rows.offset;
+  array.offset = of.rows.offset;
+  array.null_count = nulls_of_part(from.known_null_count(), from.length(), array.length);
   for (std::size_t i = 0; i < planned.buffers.size(); ++i) {
     const arriving& a = planned.buffers[i];
-    range& there = made.buffers.emplace_back(a.present ? range(place(a), a.bytes) : range{});
+    range& there = array.buffers.emplace_back(a.present ? range(place(a), a.bytes) : range{});
     if (const int shift = bit_shift(from.type(), i, of.rows); a.present && shift != 0) {
       shift_down(place(a), a.bytes, false, shift);
-      there = there.first(static_cast<std::size_t>((made.length + 7) / 8));
+      there = there.first(static_cast<std::size_t>((array.length + 7) / 8));
     }
   }
   if (of.rebase) {
@@ -168,12 +168,12 @@ host_array downloader::array_of(const node& planned) const {
     move_into({views, static_cast<std::size_t>(of.rows.rows)}, of.behind_views, sizes_behind_views(from));
   }
   for (const node& child : planned.children) {
-    made.children.push_back(array_of(child));
+    array.children.push_back(array_of(child));
   }
   if (!planned.dictionary.empty()) {
-    made.dictionary = std::make_shared<const host_array>(array_of(planned.dictionary.front()));
+    array.dictionary = std::make_shared<const host_array>(array_of(planned.dictionary.front()));
   }
-  return made;
+  return array;
 }
 
 std::byte* downloader::place(const arriving& a) const {
@@ -188,25 +188,25 @@ using range = std::span<const std::byte>;
 range device_range(const buffer& of) { return {reinterpret_cast<const std::byte*>(of.address()), of.size()}; }
 
 host_array host_view(const column& from) {
-  host_array made;
-  made.type = from.type();
-  made.length = from.length();
-  made.offset = from.offset();
-  made.null_count = from.known_null_count();
+  host_array array;
+  array.type = from.type();
+  array.length = from.length();
+  array.offset = from.offset();
+  array.null_count = from.known_null_count();
   for (const buffer& b : from.buffers()) {
-    made.buffers.push_back(b.present() ? device_range(b) : range{});
+    array.buffers.push_back(b.present() ? device_range(b) : range{});
   }
   for (const column& child : from.children()) {
-    made.children.push_back(host_view(child));
+    array.children.push_back(host_view(child));
   }
   if (from.dictionary() != nullptr) {
-    made.dictionary = std::make_shared<const host_array>(host_view(*from.dictionary()));
+    array.dictionary = std::make_shared<const host_array>(host_view(*from.dictionary()));
   }
-  return made;
+  return array;
 }
 
 bool host_reads(const column& from) {
-  const auto readable = [](const buffer& each) { return host_accessible(each.kind()); };
+  const auto readable = [](const buffer& buffer) { return host_accessible(buffer.kind()); };
   return std::ranges::all_of(from.buffers(), readable) && std::ranges::all_of(from.children(), host_reads) &&
          (from.dictionary() == nullptr || host_reads(*from.dictionary()));
 }
@@ -219,8 +219,8 @@ std::size_t end_of_window(std::span<const batch> batches, std::size_t first, std
   }
   std::uint64_t taken = 0;
   for (std::size_t end = first; end < batches.size(); ++end) {
-    for (const column& each : batches[end].columns) {
-      taken += each.byte_size();
+    for (const column& column : batches[end].columns) {
+      taken += column.byte_size();
     }
     if (taken > bytes && end != first) {
       return end;
@@ -232,24 +232,24 @@ std::size_t end_of_window(std::span<const batch> batches, std::size_t first, std
 bool host_accessible(const batch& source) { return std::ranges::all_of(source.columns, host_reads); }
 
 host_batch view_in_place(const batch& source) {
-  host_batch made;
-  made.rows = source.rows;
+  host_batch batch;
+  batch.rows = source.rows;
   for (const column& c : source.columns) {
-    made.arrays.push_back(host_view(c));
+    batch.arrays.push_back(host_view(c));
   }
-  made.keepalive = std::make_shared<std::vector<column>>(source.columns);
-  return made;
+  batch.keepalive = std::make_shared<std::vector<column>>(source.columns);
+  return batch;
 }
 
 std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<const batch> sources) {
   require_argument(ctx, "ctx");
-  std::vector<host_batch> made;
-  made.reserve(sources.size());
+  std::vector<host_batch> batches;
+  batches.reserve(sources.size());
   if (ctx->on_host()) {
     for (const batch& source : sources) {
-      made.push_back(view_in_place(source));
+      batches.push_back(view_in_place(source));
     }
-    return made;
+    return batches;
   }
   std::vector<column> columns;
   for (const batch& source : sources) {
@@ -259,14 +259,14 @@ std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<
   down.fetch();
   std::size_t number = 0;
   for (const batch& source : sources) {
-    host_batch& there = made.emplace_back();
+    host_batch& there = batches.emplace_back();
     there.rows = source.rows;
     for (std::size_t i = 0; i < source.columns.size(); ++i) {
       there.arrays.push_back(down.array(number++));
     }
     there.keepalive = down.arena();
   }
-  return made;
+  return batches;
 }
 
 host_batch download(const std::shared_ptr<context>& ctx, const batch& source) {

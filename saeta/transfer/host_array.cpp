@@ -10,29 +10,29 @@
 namespace saeta {
 
 dictionary_cache::key dictionary_cache::key_of(const host_array& dictionary) {
-  key made;
-  append_key(dictionary, made);
-  return made;
+  key key;
+  append_key(dictionary, key);
+  return key;
 }
 
-void dictionary_cache::append_key(const host_array& of, key& made) {
+void dictionary_cache::append_key(const host_array& of, key& key) {
   for (const auto& range : of.buffers) {
-    made.first.push_back(range.data());
+    key.first.push_back(range.data());
   }
-  made.second.insert(made.second.end(), {of.offset, of.length});
+  key.second.insert(key.second.end(), {of.offset, of.length});
   for (const host_array& child : of.children) {
-    append_key(child, made);
+    append_key(child, key);
   }
   if (of.dictionary != nullptr) {
-    append_key(*of.dictionary, made);
+    append_key(*of.dictionary, key);
   }
 }
 
 std::shared_ptr<const column> dictionary_cache::find(const host_array& dictionary) const {
   const auto [first, last] = known_.equal_range(key_of(dictionary));
-  const auto found = std::find_if(
+  const auto match = std::find_if(
       first, last, [&](const auto& each) { return each.second.uploaded->type() == dictionary.type; });
-  return found != last ? found->second.uploaded : nullptr;
+  return match != last ? match->second.uploaded : nullptr;
 }
 
 void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const column> uploaded,
@@ -41,8 +41,8 @@ void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<co
 }
 
 std::shared_ptr<const symbol_mapping> dictionary_cache::find_symbols(const host_array& dictionary) const {
-  const auto found = known_symbols_.find(key_of(dictionary));
-  return found != known_symbols_.end() ? found->second.symbols : nullptr;
+  const auto entry = known_symbols_.find(key_of(dictionary));
+  return entry != known_symbols_.end() ? entry->second.symbols : nullptr;
 }
 
 void dictionary_cache::remember(const host_array& dictionary, std::shared_ptr<const symbol_mapping> symbols,
@@ -105,10 +105,10 @@ void shift_down(std::byte* bytes, std::size_t count, bool another_follows, int s
 }
 
 std::vector<std::uint64_t> shifted_bits(std::span<const std::byte> bits, int shift, std::int64_t rows) {
-  std::vector<std::uint64_t> made(bitmap_bytes(rows) / sizeof(std::uint64_t));
+  std::vector<std::uint64_t> values(bitmap_bytes(rows) / sizeof(std::uint64_t));
   reference_kernels().copy_bitmap(legacy_stream, reinterpret_cast<const std::uint8_t*>(bits.data()), shift,
-                                  rows, reinterpret_cast<std::uint8_t*>(made.data()), nullptr);
-  return made;
+                                  rows, reinterpret_cast<std::uint8_t*>(values.data()), nullptr);
+  return values;
 }
 
 byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows) {

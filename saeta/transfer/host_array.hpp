@@ -63,7 +63,7 @@ private:
   /// Addresses of the buffers, and offsets and lengths, of the array with its children and dictionary.
   using key = std::pair<std::vector<const std::byte*>, std::vector<std::int64_t>>;
   static key key_of(const host_array& dictionary);
-  static void append_key(const host_array& of, key& made);
+  static void append_key(const host_array& of, key& key);
   struct entry {
     std::shared_ptr<const column> uploaded;
     std::shared_ptr<const symbol_mapping> symbols;

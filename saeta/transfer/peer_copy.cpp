@@ -58,18 +58,18 @@ struct changed_bytes {
 
 /// The part of a step that fills bytes [first, first + bytes) of its target. `first` is a multiple of 64.
 join_step cut(const join_step& whole, std::size_t first, std::size_t bytes, std::byte* target) {
-  join_step made = whole;
-  made.source = static_cast<const std::byte*>(whole.source) + first;
-  made.target = target;
+  join_step step = whole;
+  step.source = static_cast<const std::byte*>(whole.source) + first;
+  step.target = target;
   if (whole.kind == join_kind::bits) {
     const auto bits = static_cast<std::int64_t>(first * 8);
-    made.count = std::min(whole.count - bits, static_cast<std::int64_t>(bytes * 8));
+    step.count = std::min(whole.count - bits, static_cast<std::int64_t>(bytes * 8));
   } else if (whole.kind == join_kind::add) {
-    made.count = static_cast<std::int64_t>(bytes) / whole.width;
+    step.count = static_cast<std::int64_t>(bytes) / whole.width;
   } else {
-    made.count = static_cast<std::int64_t>(bytes);
+    step.count = static_cast<std::int64_t>(bytes);
   }
-  return made;
+  return step;
 }
 
 class peer_copy {
@@ -79,19 +79,19 @@ public:
       : from_(std::move(from)), target_(std::move(target)), tag_(std::move(tag)), sizes_(sizes) {}
 
   arriving_column plan(const column_window& of) {
-    arriving_column made{&of, arriving_.size(), {}};
+    arriving_column result{&of, arriving_.size(), {}};
     for (std::size_t i = 0; i < of.from.buffers().size(); ++i) {
       arriving_.push_back(add(of, i));
     }
     for (const column_window& child : of.children) {
-      made.children.push_back(plan(child));
+      result.children.push_back(plan(child));
     }
     if (const column* const values = of.from.dictionary();
         values != nullptr && !dictionaries_.contains(values)) {
       dictionary& added = dictionaries_[values];
       added.planned = plan(of.dictionary.front());
     }
-    return made;
+    return result;
   }
 
   /// Call it once, when everything is planned.
@@ -164,51 +164,51 @@ private:
   }
 
   arriving_buffer add_changed(const column_window& of, std::size_t index, buffer sent) {
-    changed_bytes made;
-    made.step.source = reinterpret_cast<const void*>(sent.address());
+    changed_bytes bytes;
+    bytes.step.source = reinterpret_cast<const void*>(sent.address());
     if (const int shift = bit_shift(of.from.type(), index, of.rows); shift != 0) {
-      made.step.kind = join_kind::bits;
-      made.step.bits = {.source_first = shift, .target_first = 0, .nulls = nullptr};
-      made.step.count = of.rows.rows;
-      made.bytes = static_cast<std::size_t>((of.rows.rows + 7) / 8);
+      bytes.step.kind = join_kind::bits;
+      bytes.step.bits = {.source_first = shift, .target_first = 0, .nulls = nullptr};
+      bytes.step.count = of.rows.rows;
+      bytes.bytes = static_cast<std::size_t>((of.rows.rows + 7) / 8);
     } else {
-      made.step.kind = join_kind::add;
-      made.step.width = static_cast<std::int32_t>(of.from.type().offset_width());
-      made.step.add = {-of.pointed.first};
-      made.bytes = sent.size();
+      bytes.step.kind = join_kind::add;
+      bytes.step.width = static_cast<std::int32_t>(of.from.type().offset_width());
+      bytes.step.add = {-of.pointed.first};
+      bytes.bytes = sent.size();
     }
-    made.source = std::move(sent);
-    changes_.push_back(std::move(made));
+    bytes.source = std::move(sent);
+    changes_.push_back(std::move(bytes));
     return {arriving_buffer::kind::changed, changes_.size() - 1, 0, changes_.back().bytes};
   }
 
   /// What is joined comes first, so that its windows follow one another.
   void lay_out() {
     std::size_t ranges = changes_.size();
-    for (moved_storage& each : storages_) {
-      each.plan.finish();
-      const std::size_t count = each.plan.segments().size();
-      each.joined = each.plan.slab_bytes() / sizes_.direct < count;
-      ranges += each.joined ? count : 0;
+    for (moved_storage& storage : storages_) {
+      storage.plan.finish();
+      const std::size_t count = storage.plan.segments().size();
+      storage.joined = storage.plan.slab_bytes() / sizes_.direct < count;
+      ranges += storage.joined ? count : 0;
     }
     const bool joins = !changes_.empty() || ranges > sizes_.few;
     const auto place = [this](std::size_t& at, std::size_t bytes) {
       at = slab_bytes_;
       slab_bytes_ = checked_add(at, round_up(bytes, slab_alignment), "bytes of copied columns");
     };
-    for (moved_storage& each : storages_) {
-      each.joined = each.joined && joins;
-      if (each.joined) {
-        place(each.at, each.plan.slab_bytes());
+    for (moved_storage& storage : storages_) {
+      storage.joined = storage.joined && joins;
+      if (storage.joined) {
+        place(storage.at, storage.plan.slab_bytes());
       }
     }
-    for (changed_bytes& each : changes_) {
-      place(each.at, each.bytes);
+    for (changed_bytes& change : changes_) {
+      place(change.at, change.bytes);
     }
     joined_bytes_ = slab_bytes_;
-    for (moved_storage& each : storages_) {
-      if (!each.joined) {
-        place(each.at, each.plan.slab_bytes());
+    for (moved_storage& storage : storages_) {
+      if (!storage.joined) {
+        place(storage.at, storage.plan.slab_bytes());
       }
     }
   }
@@ -221,21 +221,21 @@ private:
   }
 
   [[nodiscard]] std::vector<use> uses_of_sources() const {
-    std::vector<use> made;
-    for (const moved_storage& each : storages_) {
-      made.push_back(reads(each.whole));
+    std::vector<use> uses;
+    for (const moved_storage& storage : storages_) {
+      uses.push_back(reads(storage.whole));
     }
-    for (const changed_bytes& each : changes_) {
-      made.push_back(reads(each.source));
+    for (const changed_bytes& change : changes_) {
+      uses.push_back(reads(change.source));
     }
-    return made;
+    return uses;
   }
 
   void copy_directly() {
     std::vector<use> uses;
-    for (const moved_storage& each : storages_) {
-      if (!each.joined) {
-        uses.push_back(reads(each.whole));
+    for (const moved_storage& storage : storages_) {
+      if (!storage.joined) {
+        uses.push_back(reads(storage.whole));
       }
     }
     if (uses.empty()) {
@@ -244,11 +244,11 @@ private:
     uses.push_back(writes(slab_));
     use_token token(target_->work_stream(), uses);
     auto* const slab = token.mutable_data<std::byte>(slab_);
-    for (const moved_storage& each : storages_) {
-      if (!each.joined) {
-        for (const segment& part : each.plan.segments()) {
-          target_->copies().copy_from_peer(slab + each.at + part.target, part.source, part.bytes,
-                                           each.whole.kind(), token.stream());
+    for (const moved_storage& storage : storages_) {
+      if (!storage.joined) {
+        for (const segment& part : storage.plan.segments()) {
+          target_->copies().copy_from_peer(slab + storage.at + part.target, part.source, part.bytes,
+                                           storage.whole.kind(), token.stream());
         }
       }
     }
@@ -286,17 +286,17 @@ private:
         done += now;
       }
     };
-    for (const moved_storage& each : storages_) {
-      if (each.joined) {
-        for (const segment& part : each.plan.segments()) {
+    for (const moved_storage& storage : storages_) {
+      if (storage.joined) {
+        for (const segment& part : storage.plan.segments()) {
           join_step copied;
           copied.source = part.source;
-          add(copied, each.at + part.target, part.bytes);
+          add(copied, storage.at + part.target, part.bytes);
         }
       }
     }
-    for (const changed_bytes& each : changes_) {
-      add(each.step, each.at, each.bytes);
+    for (const changed_bytes& change : changes_) {
+      add(change.step, change.at, change.bytes);
     }
     return windows;
   }
@@ -304,9 +304,9 @@ private:
   /// The steps of all windows, each window with tiles of its own.
   static std::vector<join_step> in_one_list(std::vector<std::vector<join_step>>& windows) {
     std::vector<join_step> all;
-    for (std::vector<join_step>& each : windows) {
-      number_tiles(each);
-      all.insert(all.end(), each.begin(), each.end());
+    for (std::vector<join_step>& window : windows) {
+      number_tiles(window);
+      all.insert(all.end(), window.begin(), window.end());
     }
     return all;
   }
@@ -315,11 +315,11 @@ private:
     if (from.dictionary() == nullptr) {
       return nullptr;
     }
-    dictionary& found = dictionaries_.at(from.dictionary());
-    if (found.made == nullptr) {
-      found.made = std::make_shared<const column>(make(found.planned));
+    dictionary& dictionary = dictionaries_.at(from.dictionary());
+    if (dictionary.made == nullptr) {
+      dictionary.made = std::make_shared<const column>(make(dictionary.planned));
     }
-    return found.made;
+    return dictionary.made;
   }
 
   std::shared_ptr<context> from_;
@@ -343,27 +343,27 @@ std::vector<batch> copy_from_peer(const table& source, const std::shared_ptr<con
                                   const std::string& tag, const peer_copy_sizes& sizes) {
   require_argument(target, "target");
   std::vector<column> columns;
-  for (const batch& each : source.batches()) {
-    columns.insert(columns.end(), each.columns.begin(), each.columns.end());
+  for (const batch& batch : source.batches()) {
+    columns.insert(columns.end(), batch.columns.begin(), batch.columns.end());
   }
   const std::vector<column_window> windows = find_windows(source.ctx(), columns, view_bytes::all);
   peer_copy copied(source.ctx(), target, tag, sizes);
   std::vector<arriving_column> planned;
   planned.reserve(windows.size());
-  for (const column_window& each : windows) {
-    planned.push_back(copied.plan(each));
+  for (const column_window& window : windows) {
+    planned.push_back(copied.plan(window));
   }
   copied.run();
-  std::vector<batch> made;
+  std::vector<batch> batches;
   auto next = planned.begin();
   for (const batch& each : source.batches()) {
-    batch& there = made.emplace_back();
+    batch& there = batches.emplace_back();
     there.rows = each.rows;
     for (std::size_t i = 0; i < each.columns.size(); ++i) {
       there.columns.push_back(copied.make(*next++));
     }
   }
-  return made;
+  return batches;
 }
 
 } // namespace saeta

@@ -39,9 +39,9 @@ std::vector<column> with_dictionaries(std::span<const host_array* const> arrays,
     append_unknown(*a, known, fresh);
   }
   if (!fresh.empty()) {
-    std::vector<column> made = with_dictionaries(fresh, known, source, make);
+    std::vector<column> columns = with_dictionaries(fresh, known, source, make);
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      known.remember(*fresh[i], std::make_shared<const column>(std::move(made[i])), source);
+      known.remember(*fresh[i], std::make_shared<const column>(std::move(columns[i])), source);
     }
   }
   return make(arrays, known);
@@ -56,9 +56,9 @@ batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const
     arrays.push_back(&a);
   }
   dictionary_cache known = dictionaries;
-  batch made{source.rows, with_dictionaries(arrays, known, source.keepalive, make)};
+  batch batch{source.rows, with_dictionaries(arrays, known, source.keepalive, make)};
   dictionaries = std::move(known);
-  return made;
+  return batch;
 }
 
 /// What one array sends: its row window, and the value of its first offset.
@@ -99,23 +99,23 @@ range whole_bytes(range sent, int shift, std::int64_t rows, sending& to) {
 /// Adds rows [offset, offset + length) of the array's buffers.
 void plan_rows(const host_array& from, std::int64_t offset, std::int64_t length, transfer_plan& plan,
                sending& to) {
-  sent_array made{window_of(from.type, offset, length)};
-  const child_rows pointed = rows_pointed_to(from, made.rows);
-  made.first_offset = from.type.offset_width() != 0 ? pointed.first : 0;
-  to.arrays.push_back(made);
+  sent_array array{window_of(from.type, offset, length)};
+  const child_rows pointed = rows_pointed_to(from, array.rows);
+  array.first_offset = from.type.offset_width() != 0 ? pointed.first : 0;
+  to.arrays.push_back(array);
   for (std::size_t i = 0; i < from.buffers.size(); ++i) {
-    const range sent = whole_bytes(window_of_buffer(from, i, made.rows, pointed),
-                                   bit_shift(from.type, i, made.rows), made.rows.rows, to);
+    const range sent = whole_bytes(window_of_buffer(from, i, array.rows, pointed),
+                                   bit_shift(from.type, i, array.rows), array.rows.rows, to);
     std::size_t& number = to.ranges.emplace_back(sending::absent);
     if (!sent.empty()) {
-      const bool rebased = i == 1 && made.first_offset != 0;
+      const bool rebased = i == 1 && array.first_offset != 0;
       number = rebased ? plan.add_own(sent) : plan.add(sent);
     }
   }
   for (std::size_t i = 0; i < from.children.size(); ++i) {
     const host_array& child = from.children[i];
     const child_rows rows =
-        select_child_rows(from.type, made.rows.first, made.rows.rows, pointed, child.length);
+        select_child_rows(from.type, array.rows.first, array.rows.rows, pointed, child.length);
     plan_rows(child, child.offset + rows.first, rows.count, plan, to);
   }
 }
@@ -194,12 +194,12 @@ std::vector<column> send(const std::shared_ptr<context>& ctx, std::span<const ho
                 plan.slab_bytes() == 0 ? buffer{}
                                        : staging_ring::of(ctx)->upload(ctx, plan, options.tag, options.file),
                 dictionaries);
-  std::vector<column> made;
-  made.reserve(arrays.size());
+  std::vector<column> columns;
+  columns.reserve(arrays.size());
   for (const host_array* a : arrays) {
-    made.push_back(there.next(*a));
+    columns.push_back(there.next(*a));
   }
-  return made;
+  return columns;
 }
 
 /// Makes columns over host memory that the context can use in place.
@@ -292,8 +292,8 @@ private:
       return i == runs_.size() || runs_[i].address() > address;
     };
     if (begins_behind(next_) || !begins_behind(next_ + 1)) {
-      const auto next =
-          std::ranges::partition_point(runs_, [&](const buffer& each) { return each.address() <= address; });
+      const auto next = std::ranges::partition_point(
+          runs_, [&](const buffer& buffer) { return buffer.address() <= address; });
       next_ = static_cast<std::size_t>(next - runs_.begin()) - 1;
     }
     return runs_[next_++];
@@ -330,12 +330,12 @@ batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dicti
   }
   const maker make = [&](auto arrays, const dictionary_cache& known) {
     viewed in_place(ctx, arrays, known, source, options);
-    std::vector<column> made;
-    made.reserve(arrays.size());
+    std::vector<column> columns;
+    columns.reserve(arrays.size());
     for (const host_array* a : arrays) {
-      made.push_back(in_place.make(*a));
+      columns.push_back(in_place.make(*a));
     }
-    return made;
+    return columns;
   };
   return make_batch(source, dictionaries, make);
 }
@@ -386,8 +386,8 @@ table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_
   dictionary_cache none;
   upload_options options;
   options.tag = std::move(tag);
-  batch made = upload(ctx, source, none, options);
-  return table::make(ctx, std::move(fields), {std::move(made)});
+  batch batch = upload(ctx, source, none, options);
+  return table::make(ctx, std::move(fields), {std::move(batch)});
 }
 
 } // namespace saeta

@@ -99,9 +99,9 @@ public:
 
   stream_handle create_stream() override {
     const active_context active(context_);
-    cudaStream_t made = nullptr;
-    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    return stream_handle{reinterpret_cast<std::uintptr_t>(made)};
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream_handle{reinterpret_cast<std::uintptr_t>(stream)};
   }
   void destroy_stream(stream_handle stream) noexcept override {
     static_cast<void>(attempt("cudaStreamDestroy", [&] { return cudaStreamDestroy(native(stream)); }));
@@ -134,9 +134,9 @@ public:
 
   event_handle create_event() override {
     const active_context active(context_);
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    return event_handle{reinterpret_cast<std::uintptr_t>(made)};
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return event_handle{reinterpret_cast<std::uintptr_t>(event)};
   }
   void destroy_event(event_handle event) noexcept override {
     static_cast<void>(attempt("cudaEventDestroy", [&] { return cudaEventDestroy(native(event)); }));
@@ -260,10 +260,10 @@ public:
     std::vector<void*> targets;
     std::vector<const void*> sources;
     std::vector<std::size_t> sizes;
-    for (const copy_range& each : ranges) {
-      targets.push_back(each.target);
-      sources.push_back(each.source);
-      sizes.push_back(each.bytes);
+    for (const copy_range& range : ranges) {
+      targets.push_back(range.target);
+      sources.push_back(range.source);
+      sizes.push_back(range.bytes);
     }
     cudaMemcpyAttributes alike{};
     alike.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
@@ -506,12 +506,12 @@ bool cuda_backend::deallocate(void* pointer, std::size_t, std::size_t alignment)
 } // namespace
 
 std::shared_ptr<backend> make_cuda_backend(std::int32_t ordinal) {
-  const cuda_status found = probe_cuda();
-  if (!found.usable) {
-    throw error(errc::device, concat("cuda:", ordinal, " can't be used: ", found.reason));
+  const cuda_status status = probe_cuda();
+  if (!status.usable) {
+    throw error(errc::device, concat("cuda:", ordinal, " can't be used: ", status.reason));
   }
-  if (ordinal < 0 || ordinal >= found.devices) {
-    throw error(errc::device, concat("cuda:", ordinal, " is not a device: this process sees ", found.devices,
+  if (ordinal < 0 || ordinal >= status.devices) {
+    throw error(errc::device, concat("cuda:", ordinal, " is not a device: this process sees ", status.devices,
                                      " CUDA devices"));
   }
   return std::make_shared<cuda_backend>(ordinal);

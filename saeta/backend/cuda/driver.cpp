@@ -9,15 +9,15 @@ namespace {
 template <class Function>
 Function find(const char* name, unsigned version) {
   void* entry = nullptr;
-  cudaDriverEntryPointQueryResult found{};
+  cudaDriverEntryPointQueryResult result{};
   const cudaError_t status =
-      cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
+      cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &result);
   if (status == cudaErrorInvalidValue) { // the version is newer than the driver
     static_cast<void>(cudaGetLastError());
     return nullptr;
   }
   check(status, "cudaGetDriverEntryPointByVersion", ": ", name);
-  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(entry) : nullptr;
+  return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(entry) : nullptr;
 }
 
 template <class Function>

@@ -104,12 +104,12 @@ void memory_pool::share() {
 }
 
 int memory_pool::descriptor() const {
-  const int made = ::fcntl(shared_, F_DUPFD_CLOEXEC, 0);
-  if (made < 0) {
+  const int result = ::fcntl(shared_, F_DUPFD_CLOEXEC, 0);
+  if (result < 0) {
     throw error(errc::device, concat("the descriptor of the pool of cuda:", ordinal_,
                                      " can't be copied: ", std::generic_category().message(errno)));
   }
-  return made;
+  return result;
 }
 
 allocation_name memory_pool::name_of(const void* base) {
@@ -180,8 +180,8 @@ void imported_pools::admit(std::int32_t ordinal) {
   if (std::ranges::find(admitted_, ordinal) != admitted_.end()) {
     return;
   }
-  for (const cudaMemPool_t each : pools_) {
-    set_pool_access(each, ordinal, "another process");
+  for (const cudaMemPool_t pool : pools_) {
+    set_pool_access(pool, ordinal, "another process");
   }
   admitted_.push_back(ordinal);
 }

@@ -21,16 +21,16 @@ bool parent_used_cuda() noexcept {
   return seen != 0 && seen != fork_generation() + 1;
 }
 
-std::string explain_failure(cudaError_t status, const cuda_status& found) {
+std::string explain_failure(cudaError_t status, const cuda_status& cuda_status) {
   switch (status) {
   case cudaSuccess:
   case cudaErrorNoDevice:
     return "the NVIDIA driver shows no device to this process";
   case cudaErrorInsufficientDriver:
-    return found.driver_version == 0
+    return cuda_status.driver_version == 0
                ? "no NVIDIA driver is installed (libcuda.so.1 was not found)"
-               : concat("the NVIDIA driver supports CUDA ", cuda::version_text(found.driver_version),
-                        ", and this build needs CUDA ", cuda::version_text(found.runtime_version));
+               : concat("the NVIDIA driver supports CUDA ", cuda::version_text(cuda_status.driver_version),
+                        ", and this build needs CUDA ", cuda::version_text(cuda_status.runtime_version));
   case cudaErrorInitializationError:
     return fork_generation() != 0 ? std::string(cuda::forked)
                                   : concat("CUDA can't start in this process: ", cuda::describe(status));
@@ -59,30 +59,30 @@ std::uint64_t free_bytes_of(std::int32_t ordinal) {
 } // namespace
 
 cuda_status probe_cuda() {
-  cuda_status found;
+  cuda_status cuda_status;
   if (parent_used_cuda()) {
-    found.reason = cuda::forked;
-    return found;
+    cuda_status.reason = cuda::forked;
+    return cuda_status;
   }
-  cuda::check(cudaRuntimeGetVersion(&found.runtime_version), "cudaRuntimeGetVersion");
-  if (cudaDriverGetVersion(&found.driver_version) != cudaSuccess) {
+  cuda::check(cudaRuntimeGetVersion(&cuda_status.runtime_version), "cudaRuntimeGetVersion");
+  if (cudaDriverGetVersion(&cuda_status.driver_version) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
-    found.driver_version = 0;
+    cuda_status.driver_version = 0;
   }
-  const cudaError_t status = cudaGetDeviceCount(&found.devices);
-  if (status != cudaSuccess || found.devices == 0) {
+  const cudaError_t status = cudaGetDeviceCount(&cuda_status.devices);
+  if (status != cudaSuccess || cuda_status.devices == 0) {
     static_cast<void>(cudaGetLastError());
-    found.devices = 0;
-    found.reason = explain_failure(status, found);
-    return found;
+    cuda_status.devices = 0;
+    cuda_status.reason = explain_failure(status, cuda_status);
+    return cuda_status;
   }
   usable_in = fork_generation() + 1; // CUDA has started, even if the driver proves too old
-  found.reason = cuda::driver_too_old(found.driver_version);
-  found.usable = found.reason.empty();
-  if (!found.usable) {
-    found.devices = 0;
+  cuda_status.reason = cuda::driver_too_old(cuda_status.driver_version);
+  cuda_status.usable = cuda_status.reason.empty();
+  if (!cuda_status.usable) {
+    cuda_status.devices = 0;
   }
-  return found;
+  return cuda_status;
 }
 
 device_properties describe_cuda_device(std::int32_t ordinal) {
@@ -106,18 +106,18 @@ device_properties describe_cuda_device(std::int32_t ordinal) {
   };
   CUuuid uuid{};
   cuda::check(calls.device_get_uuid(&uuid, device), "cuDeviceGetUuid");
-  device_properties found{.name = name.data(),
-                          .total_bytes = total,
-                          .free_bytes = in_use(device) ? std::optional(free_bytes_of(ordinal)) : std::nullopt,
-                          .architecture =
-                              concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                                     attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
-                          .driver = cuda::version_text(status.driver_version),
-                          .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
-  static_assert(sizeof uuid.bytes == sizeof found.uuid);
-  std::memcpy(found.uuid.data(), uuid.bytes, sizeof uuid.bytes);
-  found.largest_pool_export = cuda::largest_pool_export;
-  return found;
+  device_properties properties{
+      .name = name.data(),
+      .total_bytes = total,
+      .free_bytes = in_use(device) ? std::optional(free_bytes_of(ordinal)) : std::nullopt,
+      .architecture = concat("sm_", attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                             attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)),
+      .driver = cuda::version_text(status.driver_version),
+      .multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)};
+  static_assert(sizeof uuid.bytes == sizeof properties.uuid);
+  std::memcpy(properties.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+  properties.largest_pool_export = cuda::largest_pool_export;
+  return properties;
 }
 
 } // namespace saeta

@@ -41,11 +41,11 @@ std::unique_ptr<waiters::waiter> waiters::take() {
       return found;
     }
   }
-  auto made = std::make_unique<waiter>();
-  check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  check(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming | cudaEventBlockingSync),
+  auto result = std::make_unique<waiter>();
+  check(cudaStreamCreateWithFlags(&result->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaEventCreateWithFlags(&result->event, cudaEventDisableTiming | cudaEventBlockingSync),
         "cudaEventCreateWithFlags");
-  return made;
+  return result;
 }
 
 void waiters::put_back(std::unique_ptr<waiter> unused) {

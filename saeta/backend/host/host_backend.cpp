@@ -97,14 +97,15 @@ public:
   [[nodiscard]] device_id device() const noexcept override { return {device_kind::cpu, 0}; }
 
   [[nodiscard]] device_properties properties() const override {
-    device_properties found;
-    found.architecture = architecture();
+    device_properties properties;
+    properties.architecture = architecture();
     const std::string model = value_of("/proc/cpuinfo", "model name");
-    found.name = model.empty() ? found.architecture : model; // some systems, Arm among them, name no model
-    found.total_bytes = machine_bytes();
-    found.free_bytes = available_bytes();
-    found.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    return found;
+    properties.name =
+        model.empty() ? properties.architecture : model; // some systems, Arm among them, name no model
+    properties.total_bytes = machine_bytes();
+    properties.free_bytes = available_bytes();
+    properties.multiprocessors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    return properties;
   }
 
   [[nodiscard]] const kernel_table& kernels() const noexcept override { return reference_kernels(); }

@@ -151,16 +151,16 @@ device_id simulated_device::device() const noexcept { return {device_kind::sim, 
 
 device_properties simulated_device::properties() const {
   const machine::guard held = machine_->enter_call(*gpu_, "properties");
-  device_properties found;
-  found.name = "simulated device";
-  found.architecture = "sim";
-  found.total_bytes = gpu_->total_bytes;
+  device_properties properties;
+  properties.name = "simulated device";
+  properties.architecture = "sim";
+  properties.total_bytes = gpu_->total_bytes;
   const std::uint64_t taken = gpu_->used_bytes + gpu_->memory.pooled_bytes();
-  found.free_bytes = gpu_->total_bytes - std::min(taken, gpu_->total_bytes);
-  found.multiprocessors = 1;
-  found.largest_pool_export = largest_pool_export;
-  found.uuid = {'s', 'i', 'm', static_cast<std::uint8_t>(gpu_->ordinal)};
-  return found;
+  properties.free_bytes = gpu_->total_bytes - std::min(taken, gpu_->total_bytes);
+  properties.multiprocessors = 1;
+  properties.largest_pool_export = largest_pool_export;
+  properties.uuid = {'s', 'i', 'm', static_cast<std::uint8_t>(gpu_->ordinal)};
+  return properties;
 }
 
 stream_handle simulated_device::create_stream() {

@@ -62,13 +62,13 @@ void check_importers(machine& owner, const allocation& gone) {
 
 /// Reports and returns null when this device has no such allocation.
 allocation* find(machine& owner, const gpu& home, void* pointer, std::size_t bytes) {
-  allocation* const found = owner.memory().beginning_at(pointer);
-  if (found == nullptr || found->ordinal != home.ordinal || found->bytes != bytes) {
+  allocation* const allocation = owner.memory().beginning_at(pointer);
+  if (allocation == nullptr || allocation->ordinal != home.ordinal || allocation->bytes != bytes) {
     report("sim: freeing memory",
            concat(bytes, " bytes at ", pointer, " are not an allocation of sim:", home.ordinal));
     return nullptr;
   }
-  return found;
+  return allocation;
 }
 
 } // namespace
@@ -234,8 +234,8 @@ bool simulated_device::deallocate_pinned(void* pointer, std::size_t bytes) noexc
 
 memory_kind simulated_device::kind_of(const void* pointer) const {
   const machine::guard held = machine_->enter_call(*gpu_, "kind_of");
-  const allocation* const found = machine_->memory().find_around(pointer);
-  if (found != nullptr && found->kind == allocation_kind::pinned) {
+  const allocation* const allocation = machine_->memory().find_around(pointer);
+  if (allocation != nullptr && allocation->kind == allocation_kind::pinned) {
     return memory_kind::pinned;
   }
   return machine_->owner(pointer) != nullptr ? memory_kind::device : memory_kind::host;

@@ -48,24 +48,24 @@ std::shared_ptr<std::atomic<int>> importers_of(const allocation_facts& facts) {
     return nullptr;
   }
   const machine::guard held = exporter->lock();
-  allocation* const found = exporter->memory().beginning_at(facts.base);
-  if (found == nullptr) {
+  allocation* const allocation = exporter->memory().beginning_at(facts.base);
+  if (allocation == nullptr) {
     throw error(errc::device, "sim: the exporter has freed the allocation");
   }
-  if (!found->importers) {
-    found->importers = std::make_shared<std::atomic<int>>(0);
+  if (!allocation->importers) {
+    allocation->importers = std::make_shared<std::atomic<int>>(0);
   }
-  return found->importers;
+  return allocation->importers;
 }
 
 } // namespace
 
 mapped_pool::mapped_pool(int descriptor) {
-  struct stat found {};
-  if (fstat(descriptor, &found) != 0 || found.st_size <= 0) {
+  struct stat stat {};
+  if (fstat(descriptor, &stat) != 0 || stat.st_size <= 0) {
     throw error(errc::device, concat("sim: descriptor ", descriptor, " does not belong to a pool"));
   }
-  size_ = static_cast<std::size_t>(found.st_size);
+  size_ = static_cast<std::size_t>(stat.st_size);
   void* const mapped =
       mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (mapped == MAP_FAILED) {
@@ -93,17 +93,17 @@ int simulated_device::export_pool() {
 allocation_name simulated_device::export_allocation(const void* base) {
   const machine::guard held = machine_->enter_call(*gpu_, "export_allocation");
   require_exportable(*gpu_);
-  const allocation* const found = machine_->memory().beginning_at(base);
-  const bool pooled = found != nullptr && found->kind == allocation_kind::stream_ordered;
-  if (found == nullptr || found->ordinal != gpu_->ordinal ||
-      (!pooled && found->kind != allocation_kind::direct)) {
+  const allocation* const allocation = machine_->memory().beginning_at(base);
+  const bool pooled = allocation != nullptr && allocation->kind == allocation_kind::stream_ordered;
+  if (allocation == nullptr || allocation->ordinal != gpu_->ordinal ||
+      (!pooled && allocation->kind != allocation_kind::direct)) {
     throw error(errc::device,
                 concat("sim:", gpu_->ordinal, ": no allocation of the device begins at ", base));
   }
   const allocation_facts facts{.process = static_cast<std::uint64_t>(::getpid()),
                                .machine = machine_->number(),
                                .offset = gpu_->memory.offset(base),
-                               .bytes = found->bytes,
+                               .bytes = allocation->bytes,
                                .base = base,
                                .pooled = pooled ? 1U : 0U};
   allocation_name name{};
@@ -143,11 +143,11 @@ void* simulated_device::open_allocation(pool_handle imported, const allocation_n
   }
   const auto importers = importers_of(facts);
   const machine::guard held = machine_->enter_call(*gpu_, "open_allocation");
-  const auto found = gpu_->imported.find(static_cast<std::uintptr_t>(imported));
-  if (found == gpu_->imported.end()) {
+  const auto entry = gpu_->imported.find(static_cast<std::uintptr_t>(imported));
+  if (entry == gpu_->imported.end()) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": the pool was not imported"));
   }
-  const std::shared_ptr<mapped_pool>& pool = found->second;
+  const std::shared_ptr<mapped_pool>& pool = entry->second;
   if (facts.bytes > pool->size() || facts.offset > pool->size() - facts.bytes) {
     throw error(errc::device, concat("sim: ", facts.bytes, " bytes at offset ", facts.offset,
                                      " exceed a pool of ", pool->size(), " bytes"));
@@ -156,8 +156,9 @@ void* simulated_device::open_allocation(pool_handle imported, const allocation_n
   if (machine_->memory().beginning_at(base) != nullptr) {
     throw error(errc::device, concat("sim:", gpu_->ordinal, ": the allocation is already open"));
   }
-  allocation& made = machine_->memory().add(base, facts.bytes, allocation_kind::imported, gpu_->ordinal);
-  made.importers = importers;
+  allocation& allocation =
+      machine_->memory().add(base, facts.bytes, allocation_kind::imported, gpu_->ordinal);
+  allocation.importers = importers;
   if (importers) {
     importers->fetch_add(1);
   }

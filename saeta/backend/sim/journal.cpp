@@ -34,9 +34,9 @@ shadow::pieces::iterator shadow::cut(std::size_t at) {
 
 std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const access_record& later,
                                     const vector_clock& clock) {
-  std::vector<conflict> found;
+  std::vector<conflict> conflicts;
   if (begin == end) {
-    return found;
+    return conflicts;
   }
   const auto first = cut(begin);
   const auto last = cut(end);
@@ -44,7 +44,7 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
     const piece& where = at->second;
     const auto check = [&](const access_record& earlier) {
       if (earlier.when.number != 0 && earlier.when != later.when && !clock.covers(earlier.when)) {
-        add(found, earlier, at->first, where.end);
+        add(conflicts, earlier, at->first, where.end);
       }
     };
     check(where.write);
@@ -56,7 +56,7 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
     }
   }
   if (later.when.slot == host_slot) {
-    return found;
+    return conflicts;
   }
   if (later.reads || later.atomic) {
     std::for_each(first, last, [&](auto& entry) { share(entry.second, later); });
@@ -64,7 +64,7 @@ std::vector<conflict> shadow::touch(std::size_t begin, std::size_t end, const ac
     first->second = {std::prev(last)->second.end, later, {}};
     pieces_.erase(std::next(first), last);
   }
-  return found;
+  return conflicts;
 }
 
 void shadow::share(piece& where, const access_record& later) {
@@ -98,12 +98,12 @@ void journal::add_race(std::string first, std::string second, byte_range meeting
   add_finding({std::move(first), std::move(second), meeting.pointer, meeting.bytes, std::move(text)});
 }
 
-void journal::add_finding(race found) {
+void journal::add_finding(race race) {
   if (races_.size() == most_races) {
     ++races_left_out_;
     return;
   }
-  races_.push_back(std::move(found));
+  races_.push_back(std::move(race));
 }
 
 void journal::add_run(const operation& ran) {
@@ -117,8 +117,8 @@ void journal::add_run(const operation& ran) {
 std::string journal::report(std::uint64_t seed) const {
   std::ostringstream out;
   out << "seed " << seed << '\n' << races_.size() + races_left_out_ << " races\n";
-  for (const race& found : races_) {
-    out << found.text << '\n';
+  for (const race& race : races_) {
+    out << race.text << '\n';
   }
   out << runs_.size() + runs_left_out_ << " operations, in the order they ran\n";
   for (const run& one : runs_) {

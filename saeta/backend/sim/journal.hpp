@@ -72,7 +72,7 @@ public:
   [[nodiscard]] std::string describe(const access_record& access) const;
   /// Beyond `most_races`, races are only counted. `where` names the allocation and the bytes in it.
   void add_race(std::string first, std::string second, byte_range meeting, std::string_view where);
-  void add_finding(race found);
+  void add_finding(race race);
   void add_run(const operation& ran);
 
   [[nodiscard]] const std::vector<race>& races() const { return races_; }

@@ -311,12 +311,12 @@ void expand(stream_handle stream, std::span<const list_expansion> expansions,
     return;
   }
   std::vector<access> touched{{uploaded, expansions.size_bytes(), true}};
-  for (const list_expansion& each : expansions) {
-    append_accesses(each.lists, touched);
-    const std::size_t bytes = as_size(each.lists.count) * sizeof *each.starts;
-    touched.push_back({each.starts, bytes + sizeof *each.starts, false});
-    touched.push_back({each.left_shifts, bytes, false});
-    touched.push_back({each.right_shifts, bytes, false});
+  for (const list_expansion& expansion : expansions) {
+    append_accesses(expansion.lists, touched);
+    const std::size_t bytes = as_size(expansion.lists.count) * sizeof *expansion.starts;
+    touched.push_back({expansion.starts, bytes + sizeof *expansion.starts, false});
+    touched.push_back({expansion.left_shifts, bytes, false});
+    touched.push_back({expansion.right_shifts, bytes, false});
   }
   queue(stream, "expand", uploaded, touched, [uploaded, number = expansions.size()] {
     expand_now({uploaded, number});

@@ -69,8 +69,8 @@ std::shared_ptr<machine> machine::of_stream(stream_handle stream) {
 std::shared_ptr<machine> machine::of_number(std::uint64_t number) {
   registry& all = registry::instance();
   const std::lock_guard held(all.mutex);
-  const auto found = all.machines.find(number);
-  return found == all.machines.end() ? nullptr : found->second.lock();
+  const auto entry = all.machines.find(number);
+  return entry == all.machines.end() ? nullptr : entry->second.lock();
 }
 
 std::shared_ptr<machine> machine::of_address(const void* pointer) {
@@ -109,9 +109,9 @@ gpu& machine::join(const options& chosen) {
       return *known;
     }
   }
-  gpu& made = *gpus_.emplace_back(std::make_unique<gpu>(chosen, fault_seed(chosen_.seed, chosen.ordinal)));
-  made.legacy = &add_stream(made, stream_kind::legacy);
-  return made;
+  gpu& result = *gpus_.emplace_back(std::make_unique<gpu>(chosen, fault_seed(chosen_.seed, chosen.ordinal)));
+  result.legacy = &add_stream(result, stream_kind::legacy);
+  return result;
 }
 
 void machine::leave() noexcept {
@@ -198,19 +198,20 @@ void machine::mark_lost(gpu& home) {
 }
 
 stream_state& machine::add_stream(gpu& home, stream_kind kind) {
-  stream_state& made = schedule_.add_stream(home, kind);
+  stream_state& state = schedule_.add_stream(home, kind);
   if (!chosen_.small_ids) {
-    made.id = static_cast<std::uint64_t>(handle(made));
+    state.id = static_cast<std::uint64_t>(handle(state));
   } else {
-    made.id = kind == stream_kind::legacy ? static_cast<std::uint64_t>(legacy_stream) : home.next_stream_id++;
+    state.id =
+        kind == stream_kind::legacy ? static_cast<std::uint64_t>(legacy_stream) : home.next_stream_id++;
   }
-  return made;
+  return state;
 }
 
 stream_state& machine::create_stream(gpu& home, stream_kind kind) {
-  stream_state& made = add_stream(home, kind);
+  stream_state& state = add_stream(home, kind);
   ++home.alive.streams;
-  return made;
+  return state;
 }
 
 stream_handle machine::handle(const stream_state& stream) const noexcept {
@@ -229,26 +230,26 @@ stream_state& machine::stream(gpu& home, stream_handle handle) {
     return *mine;
   }
   const auto value = static_cast<std::uint64_t>(handle);
-  stream_state* const found = value >> number_bits == id_ ? schedule_.stream(value & number_mask) : nullptr;
-  if (found == nullptr || !found->alive || found->home != &home) {
+  stream_state* const state = value >> number_bits == id_ ? schedule_.stream(value & number_mask) : nullptr;
+  if (state == nullptr || !state->alive || state->home != &home) {
     throw error(errc::device, concat("sim:", home.ordinal, ": ", value,
                                      " is not a stream of this device, or it was destroyed"));
   }
-  return *found;
+  return *state;
 }
 
 gpu& machine::home(stream_handle handle, const void* touched) {
   const auto value = static_cast<std::uint64_t>(handle);
   if (value >> number_bits == id_) {
-    if (const stream_state* const found = schedule_.stream(value & number_mask)) {
-      return *found->home;
+    if (const stream_state* const state = schedule_.stream(value & number_mask)) {
+      return *state->home;
     }
   }
-  gpu* const found = owner(touched);
-  if (found == nullptr) {
+  gpu* const gpu = owner(touched);
+  if (gpu == nullptr) {
     throw error(errc::device, concat("sim: ", value, " is not a stream of this machine"));
   }
-  return *found;
+  return *gpu;
 }
 
 event_handle machine::create_event(gpu& home) {
@@ -260,15 +261,15 @@ event_handle machine::create_event(gpu& home) {
 
 event_state& machine::event(event_handle handle, bool any) {
   const auto value = static_cast<std::uintptr_t>(handle);
-  const auto found = events_.find(value);
-  if (found == events_.end()) {
+  const auto entry = events_.find(value);
+  if (entry == events_.end()) {
     throw error(errc::device,
                 concat("sim: ", value, " is not an event of this machine, or it was destroyed"));
   }
-  if (found->second.captured && !any) {
+  if (entry->second.captured && !any) {
     throw error(errc::device, concat("sim: event ", value, " was recorded inside a graph capture"));
   }
-  return found->second;
+  return entry->second;
 }
 
 void machine::destroy_event(event_handle handle) {

@@ -143,7 +143,7 @@ public:
   [[nodiscard]] scheduler& schedule() noexcept { return schedule_; }
   [[nodiscard]] memory_map& memory() noexcept { return memory_; }
   [[nodiscard]] const journal& log() const noexcept { return journal_; }
-  void add_finding(race found) { journal_.add_finding(std::move(found)); }
+  void add_finding(race race) { journal_.add_finding(std::move(race)); }
   [[nodiscard]] std::uint64_t seed() const noexcept { return chosen_.seed; }
   [[nodiscard]] bool capturing(const gpu& home) const noexcept;
   /// @throws error device when the stream can't be captured.

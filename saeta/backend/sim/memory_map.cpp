@@ -29,8 +29,8 @@ allocation& memory_map::add(std::uint8_t* base, std::size_t bytes, allocation_ki
 }
 
 allocation* memory_map::beginning_at(const void* base) {
-  const auto found = live_.find(address(base));
-  return found == live_.end() ? nullptr : &found->second;
+  const auto entry = live_.find(address(base));
+  return entry == live_.end() ? nullptr : &entry->second;
 }
 
 allocation* memory_map::find_around(const void* pointer) {
@@ -43,13 +43,13 @@ allocation* memory_map::find_around(const void* pointer) {
 }
 
 std::vector<void*> memory_map::pinned_of(std::int32_t ordinal) const {
-  std::vector<void*> found;
+  std::vector<void*> values;
   for (const auto& [begin, one] : live_) {
     if (one.kind == allocation_kind::pinned && one.ordinal == ordinal) {
-      found.push_back(one.base);
+      values.push_back(one.base);
     }
   }
-  return found;
+  return values;
 }
 
 void memory_map::remove(const allocation& gone, const access_record& freed) {
@@ -80,14 +80,14 @@ bool memory_map::check(const access& touch, access_record later, const vector_cl
     log.add_race("the end", log.describe(later), {where->base + end, touch.bytes - (end - begin)},
                  concat(touch.bytes - (end - begin), " bytes past the end of ", describe(*where)));
   }
-  const std::vector<conflict> found = where->touched.touch(begin, end, later, clock);
-  for (const conflict& one : found) {
+  const std::vector<conflict> conflicts = where->touched.touch(begin, end, later, clock);
+  for (const conflict& one : conflicts) {
     log.add_race(log.describe(one.earlier), log.describe(later),
                  {where->base + one.begin, one.end - one.begin},
                  concat("bytes ", one.begin, " to ", one.end, " of ", describe(*where), "; operations #",
                         one.earlier.when.number, " and #", later.when.number));
   }
-  return found.empty() && end - begin == touch.bytes;
+  return conflicts.empty() && end - begin == touch.bytes;
 }
 
 void memory_map::check_missing(const access& touch, const access_record& later, journal& log) {

@@ -104,8 +104,8 @@ void append_reads(const take_step& step, std::span<const take_source> sources, s
   if (step.pieces == 1) {
     return append_reads(step, step.from, touched);
   }
-  for (const take_source& each : sources.subspan(size_of(step.first_source), size_of(step.pieces))) {
-    append_reads(step, each, touched);
+  for (const take_source& source : sources.subspan(size_of(step.first_source), size_of(step.pieces))) {
+    append_reads(step, source, touched);
   }
 }
 
@@ -178,16 +178,16 @@ take_work uploaded(const take_work& work) {
 
 } // namespace
 
-void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found) {
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* taken_count) {
   if (work.steps.empty()) {
     return;
   }
   std::vector<access> touched = reads_of(work);
   const count tiles = work.steps.back().first_tile + count_tiles(work.steps.back());
   touched.push_back(writing(sums, tiles, sizeof *sums));
-  touched.push_back(writing(found, static_cast<count>(work.steps.size()), sizeof *found));
-  queue(stream, "count_taken", sums, touched, [stream, kept = uploaded(work), sums, found] {
-    reference_kernels().count_taken(stream, kept, sums, found);
+  touched.push_back(writing(taken_count, static_cast<count>(work.steps.size()), sizeof *taken_count));
+  queue(stream, "count_taken", sums, touched, [stream, kept = uploaded(work), sums, taken_count] {
+    reference_kernels().count_taken(stream, kept, sums, taken_count);
   });
 }
 

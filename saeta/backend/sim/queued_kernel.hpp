@@ -48,7 +48,7 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
 }
 
 /// The kernels of simulated devices that move rows, convert numbers and permute them.
-void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* count);
 void take(stream_handle stream, const take_work& work);
 void cast_numbers(stream_handle stream, const cast_work& work);
 void permute_rows(stream_handle stream, const permute_work& work);

@@ -5,11 +5,11 @@
 namespace saeta::sim {
 
 stream_state& scheduler::add_stream(gpu& home, stream_kind kind) {
-  auto made = std::make_unique<stream_state>();
-  made->slot = static_cast<std::uint32_t>(streams_.size());
-  made->home = &home;
-  made->kind = kind;
-  return *streams_.emplace_back(std::move(made));
+  auto state = std::make_unique<stream_state>();
+  state->slot = static_cast<std::uint32_t>(streams_.size());
+  state->home = &home;
+  state->kind = kind;
+  return *streams_.emplace_back(std::move(state));
 }
 
 stream_state* scheduler::stream(std::uint64_t slot) const noexcept {
@@ -17,18 +17,18 @@ stream_state* scheduler::stream(std::uint64_t slot) const noexcept {
 }
 
 operations scheduler::predecessors(stream_state& stream) {
-  operations found;
+  operations operations;
   const auto follow = [&](const stream_state& other) {
     if (other.last && !other.last->done) {
-      found.push_back(other.last);
+      operations.push_back(other.last);
     }
     stream.clock.join(other.clock);
   };
   if (stream.last && !stream.last->done) {
-    found.push_back(stream.last);
+    operations.push_back(stream.last);
   }
   if (stream.kind == stream_kind::non_blocking) {
-    return found;
+    return operations;
   }
   const stream_kind opposite =
       stream.kind == stream_kind::legacy ? stream_kind::blocking : stream_kind::legacy;
@@ -37,7 +37,7 @@ operations scheduler::predecessors(stream_state& stream) {
       follow(*other);
     }
   }
-  return found;
+  return operations;
 }
 
 void scheduler::queue(stream_state& stream, std::shared_ptr<operation> work) {

@@ -38,9 +38,9 @@ public:
   static array_place column(std::string_view name) noexcept { return {nullptr, name, true}; }
   [[nodiscard]] array_place child(std::string_view name) const noexcept { return {this, name, true}; }
   [[nodiscard]] array_place dictionary() const noexcept {
-    array_place made = *this;
-    ++made.dictionaries_;
-    return made;
+    array_place place = *this;
+    ++place.dictionaries_;
+    return place;
   }
 
   friend std::ostream& operator<<(std::ostream& out, const array_place& of) {

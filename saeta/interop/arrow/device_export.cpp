@@ -41,11 +41,11 @@ bool lacks_bytes(const column& of) {
 buffer allocate_zeros(const std::shared_ptr<context>& ctx) {
   constexpr std::size_t bytes = 64;
   const stream_ref work = ctx->work_stream();
-  buffer made = buffer::allocate(ctx, bytes, work, "arrow export");
-  use_token token(work, {writes(made)});
-  ctx->copies().fill(token.mutable_data<std::byte>(made), 0, bytes, work);
+  buffer result = buffer::allocate(ctx, bytes, work, "arrow export");
+  use_token token(work, {writes(result)});
+  ctx->copies().fill(token.mutable_data<std::byte>(result), 0, bytes, work);
   token.finish();
-  return made;
+  return result;
 }
 
 /// Appends the arrays whose null count is not known. Shared dictionaries are replaced by copies, which may
@@ -70,23 +70,23 @@ void append_uncounted(host_array& from, std::vector<host_array*>& to) {
 void count_nulls(const std::shared_ptr<context>& ctx, std::span<const buffer> views,
                  std::span<host_array> arrays) {
   std::vector<host_array*> uncounted;
-  for (host_array& each : arrays) {
-    append_uncounted(each, uncounted);
+  for (host_array& array : arrays) {
+    append_uncounted(array, uncounted);
   }
   if (ctx->on_host() || uncounted.empty()) {
     return;
   }
   std::vector<use> used;
-  for (const buffer& each : views) {
-    used.push_back(reads(each));
+  for (const buffer& view : views) {
+    used.push_back(reads(view));
   }
   use_token token(ctx->work_stream(), used);
   const auto counts =
       kernel_results(ctx, uncounted.size(), {}, [&](const use_token& results, std::int64_t* values) {
-        for (const host_array* each : uncounted) {
+        for (const host_array* array : uncounted) {
           ctx->kernels().count_nulls(results.stream().native_handle(),
-                                     reinterpret_cast<const std::uint8_t*>(each->buffers[0].data()),
-                                     each->offset, each->length, values++);
+                                     reinterpret_cast<const std::uint8_t*>(array->buffers[0].data()),
+                                     array->offset, array->length, values++);
         }
       });
   token.finish();
@@ -106,17 +106,17 @@ device_view view_of(const std::shared_ptr<context>& ctx, const batch& source) {
     nothing = allocate_zeros(ctx);
     views.push_back(nothing);
   }
-  device_view made;
-  made.owner = std::make_shared<handed_out>(views);
-  made.owner->nothing = std::move(nothing);
-  made.arrays = view_in_place(source);
-  made.arrays.keepalive = made.owner;
-  count_nulls(ctx, views, made.arrays.arrays);
-  for (host_array& each : made.arrays.arrays) {
-    push_offsets_down(each, nullptr);
+  device_view view;
+  view.owner = std::make_shared<handed_out>(views);
+  view.owner->nothing = std::move(nothing);
+  view.arrays = view_in_place(source);
+  view.arrays.keepalive = view.owner;
+  count_nulls(ctx, views, view.arrays.arrays);
+  for (host_array& array : view.arrays.arrays) {
+    push_offsets_down(array, nullptr);
   }
-  made.owner->written = handover_event(ctx, views);
-  return made;
+  view.owner->written = handover_event(ctx, views);
+  return view;
 }
 
 const void* placeholder_of(const device_view& from) {
@@ -160,8 +160,8 @@ tensor_device device_for(const context& ctx, std::span<const column> parts) {
       !kinds.empty() && std::ranges::adjacent_find(kinds, std::not_equal_to{}) == kinds.end();
   // The device can use all the kinds, so buffers of several kinds are exported as its own kind.
   const memory_kind kind = one_kind ? kinds.front() : own_kind(ctx.device());
-  const tensor_device found = to_tensor_device(ctx.device(), kind);
-  return {found.type, kind == memory_kind::host ? -1 : ctx.device().ordinal};
+  const tensor_device device = to_tensor_device(ctx.device(), kind);
+  return {device.type, kind == memory_kind::host ? -1 : ctx.device().ordinal};
 }
 
 void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,

@@ -105,21 +105,21 @@ void await(const context& ctx, const ArrowDeviceArray& source) {
 } // namespace
 
 tensor_device device_of(const ArrowDeviceArray& source) {
-  tensor_device found{source.device_type, 0};
-  const std::optional<memory_kind> kind = kind_of(found);
+  tensor_device tensor_device{source.device_type, 0};
+  const std::optional<memory_kind> kind = kind_of(tensor_device);
   if (!kind) {
     throw error(errc::exchange,
                 concat("arrow: device type ", source.device_type,
                        " is not supported: expected CPU (1), CUDA (2), CUDA_HOST (3) or CUDA_MANAGED (13)"));
   }
   if (*kind == memory_kind::device) {
-    found.ordinal = static_cast<std::int32_t>(source.device_id);
-    if (source.device_id < 0 || found.ordinal != source.device_id) {
+    tensor_device.ordinal = static_cast<std::int32_t>(source.device_id);
+    if (source.device_id < 0 || tensor_device.ordinal != source.device_id) {
       throw error(errc::format, concat("ArrowDeviceArray: device_id is ", source.device_id,
                                        ", which is not the number of a device"));
     }
   }
-  return found;
+  return tensor_device;
 }
 
 placed_batch place_device_batch(const std::shared_ptr<context>& ctx, const schema& fields,

@@ -126,18 +126,18 @@ owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t l
   for (owned_array& child : node->children) {
     node->child_pointers.push_back(&child.get());
   }
-  ArrowArray made{};
-  made.length = length;
-  made.offset = offset;
-  made.null_count = null_count;
-  made.n_buffers = static_cast<std::int64_t>(node->buffers.size());
-  made.buffers = node->buffers.data();
-  made.n_children = static_cast<std::int64_t>(node->children.size());
-  made.children = node->child_pointers.empty() ? nullptr : node->child_pointers.data();
-  made.dictionary = node->dictionary.empty() ? nullptr : &node->dictionary.get();
-  made.release = release_array;
-  made.private_data = node.release();
-  return owned_array(made);
+  ArrowArray array{};
+  array.length = length;
+  array.offset = offset;
+  array.null_count = null_count;
+  array.n_buffers = static_cast<std::int64_t>(node->buffers.size());
+  array.buffers = node->buffers.data();
+  array.n_children = static_cast<std::int64_t>(node->children.size());
+  array.children = node->child_pointers.empty() ? nullptr : node->child_pointers.data();
+  array.dictionary = node->dictionary.empty() ? nullptr : &node->dictionary.get();
+  array.release = release_array;
+  array.private_data = node.release();
+  return owned_array(array);
 }
 
 void add_buffers(const host_array& source, const void* nothing, exported_array& node) {
@@ -224,8 +224,8 @@ host_batch hand_out_view(const batch& source) {
   auto owner = std::make_shared<host_hand_out>(views);
   host_batch view = view_in_place(source);
   synchronize_handover(views);
-  for (host_array& each : view.arrays) {
-    push_offsets_down(each, &owner->shifted);
+  for (host_array& array : view.arrays) {
+    push_offsets_down(array, &owner->shifted);
   }
   view.keepalive = std::move(owner);
   return view;
@@ -235,12 +235,12 @@ host_batch hand_out_view(const batch& source) {
 /// @param names  gives dictionaries in place of symbols; null: they stay numbers
 std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std::span<const batch> sources,
                                        symbol_names* names) {
-  std::vector<host_batch> made(sources.size());
+  std::vector<host_batch> batches(sources.size());
   std::vector<batch> far;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (host_accessible(sources[i])) {
-      made[i] = hand_out_view(sources[i]);
+      batches[i] = hand_out_view(sources[i]);
     } else {
       far.push_back(sources[i]);
       places.push_back(i);
@@ -250,15 +250,15 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std:
     compact(far);
     auto there = download(ctx, far);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      made[places[i]] = std::move(there[i]);
+      batches[places[i]] = std::move(there[i]);
     }
   }
-  for (host_batch& each : made) {
+  for (host_batch& batch : batches) {
     if (names != nullptr) {
-      names->replace(ctx, each);
+      names->replace(ctx, batch);
     }
   }
-  return made;
+  return batches;
 }
 
 } // namespace
@@ -273,17 +273,17 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
   std::span<const batch> shown = batches.subspan(first, count);
   std::vector<batch> packed;
   if (std::ranges::any_of(source.fields().fields,
-                          [](const field& each) { return each.type.is_byte_bool(); })) {
-    for (const batch& each : shown) {
-      packed.push_back(as_arrow(each));
+                          [](const field& field) { return field.type.is_byte_bool(); })) {
+    for (const batch& batch : shown) {
+      packed.push_back(as_arrow(batch));
     }
     shown = packed;
   }
-  std::vector<owned_array> made;
+  std::vector<owned_array> arrays;
   for (const host_batch& view : in_host_memory(source.ctx(), shown, &names)) {
-    made.push_back(exported_struct(view, no_bytes()));
+    arrays.push_back(exported_struct(view, no_bytes()));
   }
-  return made;
+  return arrays;
 }
 
 std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count) {
@@ -296,7 +296,7 @@ std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx, std::s
   std::vector<batch> plain;
   plain.reserve(sources.size());
   std::ranges::transform(sources, std::back_inserter(plain),
-                         [](const batch& each) { return as_arrow(each); });
+                         [](const batch& batch) { return as_arrow(batch); });
   return in_host_memory(ctx, plain, nullptr);
 }
 
@@ -317,18 +317,18 @@ void export_batch(const table& source, std::size_t batch_index, ArrowArray& targ
 }
 
 std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names) {
-  std::vector<owned_array> made;
+  std::vector<owned_array> arrays;
   if (sources.empty()) {
-    return made;
+    return arrays;
   }
   std::vector<batch> single;
-  for (const column& each : sources) {
-    single.push_back({each.length(), {as_arrow(each)}});
+  for (const column& source : sources) {
+    single.push_back({source.length(), {as_arrow(source)}});
   }
   for (const host_batch& view : in_host_memory(sources.front().ctx(), single, &names)) {
-    made.push_back(build_array(view.arrays.front(), view.keepalive, no_bytes()));
+    arrays.push_back(build_array(view.arrays.front(), view.keepalive, no_bytes()));
   }
-  return made;
+  return arrays;
 }
 
 void export_column(const column& source, ArrowArray& target, std::string_view name) {

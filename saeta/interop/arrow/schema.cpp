@@ -39,16 +39,16 @@ private:
 };
 
 metadata_list read_metadata(const char* encoded, const array_place& place) {
-  metadata_list found;
+  metadata_list list;
   if (encoded == nullptr) {
-    return found;
+    return list;
   }
   metadata_reader reader(encoded, place);
   for (std::int32_t left = reader.number("the number of keys"); left > 0; --left) {
     std::string key = reader.text("the size of a key");
-    found.emplace_back(std::move(key), reader.text("the size of a value"));
+    list.emplace_back(std::move(key), reader.text("the size of a value"));
   }
-  return found;
+  return list;
 }
 
 /// Names, time zones and other text of the standard are UTF-8. Python can't show anything else.
@@ -59,9 +59,9 @@ void require_utf8(std::string_view text, std::string_view part, const array_plac
 }
 
 data_type with_extension_of(const data_type& storage, metadata_list& metadata, const array_place& place) {
-  const data_type made = take_extension(storage, metadata);
-  require_utf8(made.extension_name(), extension_name_key, place);
-  return made;
+  const data_type type = take_extension(storage, metadata);
+  require_utf8(type.extension_name(), extension_name_key, place);
+  return type;
 }
 
 void require_valid(const ArrowSchema& source, const array_place& place) {
@@ -125,18 +125,18 @@ public:
   }
 
   field one(const ArrowSchema& source, const array_place& place, int depth = 0) {
-    field found;
-    found.type = storage(source, place, depth);
+    field field;
+    field.type = storage(source, place, depth);
     if (source.metadata != nullptr) {
-      found.metadata = read_metadata(source.metadata, place);
-      found.type = with_extension_of(found.type, found.metadata, place);
+      field.metadata = read_metadata(source.metadata, place);
+      field.type = with_extension_of(field.type, field.metadata, place);
       if (depth == 0) { // inside another type, symbols keep their storage type
-        found.type = symbols_by_metadata(found.type, found.metadata).value_or(found.type);
+        field.type = symbols_by_metadata(field.type, field.metadata).value_or(field.type);
       }
     }
-    found.name = source.name == nullptr ? "" : source.name;
-    found.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
-    return found;
+    field.name = source.name == nullptr ? "" : source.name;
+    field.nullable = (source.flags & ARROW_FLAG_NULLABLE) != 0;
+    return field;
   }
 
 private:
@@ -258,41 +258,41 @@ schema import_schema(const ArrowSchema& source) {
     throw error(errc::format, concat("schema: type ", type_reader().one(source, whole).type.name(),
                                      ", expected a struct whose children are the columns"));
   }
-  schema found;
-  found.metadata = read_metadata(source.metadata, whole);
+  schema schema;
+  schema.metadata = read_metadata(source.metadata, whole);
   type_reader reader;
-  found.fields.reserve(static_cast<std::size_t>(source.n_children));
+  schema.fields.reserve(static_cast<std::size_t>(source.n_children));
   for (std::int64_t i = 0; i < source.n_children; ++i) {
     if (source.children[i] == nullptr) {
       throw error(errc::format, concat("schema: children[", i, "] is null"));
     }
-    found.fields.push_back(reader.one(*source.children[i], place_of(*source.children[i])));
+    schema.fields.push_back(reader.one(*source.children[i], place_of(*source.children[i])));
   }
-  return found;
+  return schema;
 }
 
 field import_field(const ArrowSchema& source) { return type_reader().one(source, place_of(source)); }
 
 void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols) {
-  owned_schema made;
-  ArrowSchemaInit(made.out());
+  owned_schema schema;
+  ArrowSchemaInit(schema.out());
   require_done(ArrowSchemaSetTypeStruct(
-                   &made.get(), checked_cast<std::int64_t>(source.fields.size(), "number of columns")),
+                   &schema.get(), checked_cast<std::int64_t>(source.fields.size(), "number of columns")),
                "a struct type");
-  require_done(ArrowSchemaSetName(&made.get(), ""), "name");
-  made.get().flags = 0;
-  set_metadata(made.get(), source.metadata);
+  require_done(ArrowSchemaSetName(&schema.get(), ""), "name");
+  schema.get().flags = 0;
+  set_metadata(schema.get(), source.metadata);
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
-    fill_exported(source.fields[i], symbols, *made.get().children[i]);
+    fill_exported(source.fields[i], symbols, *schema.get().children[i]);
   }
-  made.move_to(target);
+  schema.move_to(target);
 }
 
 void export_field(const field& source, ArrowSchema& target, symbol_form symbols) {
-  owned_schema made;
-  ArrowSchemaInit(made.out());
-  fill_exported(source, symbols, made.get());
-  made.move_to(target);
+  owned_schema schema;
+  ArrowSchemaInit(schema.out());
+  fill_exported(source, symbols, schema.get());
+  schema.move_to(target);
 }
 
 } // namespace saeta

@@ -53,17 +53,17 @@ public:
   [[nodiscard]] arrow_owned<Stream> release() noexcept { return std::move(stream_); }
 
   owned_schema type() {
-    owned_schema found;
-    require_done(foreign_call([&] { return stream_.get().get_schema(&stream_.get(), found.out()); }),
+    owned_schema schema;
+    require_done(foreign_call([&] { return stream_.get().get_schema(&stream_.get(), schema.out()); }),
                  "get_schema");
-    return found;
+    return schema;
   }
   /// The next array; empty at the end of the stream.
   arrow_owned<Array> next() {
-    arrow_owned<Array> found;
-    require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), found.out()); }),
+    arrow_owned<Array> array;
+    require_done(foreign_call([&] { return stream_.get().get_next(&stream_.get(), array.out()); }),
                  "get_next");
-    return found;
+    return array;
   }
 
 private:
@@ -151,9 +151,9 @@ private:
   array ask_now() {
     constexpr std::chrono::milliseconds worth_a_thread{1};
     const auto start = std::chrono::steady_clock::now();
-    array found = from_.next();
+    array array = from_.next();
     slow_ = std::chrono::steady_clock::now() - start > worth_a_thread;
-    return found;
+    return array;
   }
 
   Source& from_;

@@ -103,39 +103,39 @@ private:
     if (!kind || of.rows.rows == 0) {
       return std::nullopt;
     }
-    value_check made;
-    made.kind = *kind;
+    value_check check;
+    check.kind = *kind;
     if (*kind == check_kind::run_ends) {
       const host_array& ends = source.children[0];
-      made.width = ends.type.byte_width();
-      made.values = value_at(ends, 1, ends.offset);
-      made.count = ends.length;
-      return made;
+      check.width = ends.type.byte_width();
+      check.values = value_at(ends, 1, ends.offset);
+      check.count = ends.length;
+      return check;
     }
     const std::size_t first = source.type.has_validity() ? 1 : 0;
-    made.width = source.type.buffer(first).width;
-    made.values = value_at(source, first, of.rows.first);
-    made.count = of.rows.rows;
+    check.width = source.type.buffer(first).width;
+    check.values = value_at(source, first, of.rows.first);
+    check.count = of.rows.rows;
     if (first == 1 && *kind != check_kind::offsets) {
-      made.validity = reinterpret_cast<const std::uint8_t*>(source.buffers[0].data());
-      made.bit_offset = of.rows.first;
+      check.validity = reinterpret_cast<const std::uint8_t*>(source.buffers[0].data());
+      check.bit_offset = of.rows.first;
     }
     switch (*kind) {
     case check_kind::indices:
-      made.limit = *code_limit(source);
+      check.limit = *code_limit(source);
       break;
     case check_kind::list_views:
-      made.second = value_at(source, 2, of.rows.first);
-      made.limit = source.children[0].length;
+      check.second = value_at(source, 2, of.rows.first);
+      check.limit = source.children[0].length;
       break;
     case check_kind::unions:
       if (source.type.buffer_count() == 2) {
-        made.second = value_at(source, 1, of.rows.first);
+        check.second = value_at(source, 1, of.rows.first);
       }
       table_of_next_ = add_union(source);
       break;
     case check_kind::views:
-      made.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
+      check.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
       table_of_next_ = add_sizes(source);
       break;
     case check_kind::offsets:
@@ -144,7 +144,7 @@ private:
     case check_kind::text_views:
       break;
     }
-    return made;
+    return check;
   }
 
   /// Adds a table with the rows of the child of each type id, and returns its position.
@@ -162,11 +162,11 @@ private:
   std::size_t add_sizes(const host_array& source) {
     const std::size_t at = list_.tables.size();
     const auto buffers = std::span(source.buffers).subspan(source.type.buffer_count());
-    for (const std::span<const std::byte>& each : buffers) {
-      list_.tables.push_back(static_cast<std::int64_t>(each.size()));
+    for (const std::span<const std::byte>& buffer : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(buffer.size()));
     }
-    for (const std::span<const std::byte>& each : buffers) {
-      list_.tables.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(each.data())));
+    for (const std::span<const std::byte>& buffer : buffers) {
+      list_.tables.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(buffer.data())));
     }
     return at;
   }
@@ -272,8 +272,8 @@ private:
 
   void add_children(std::deque<looked_at>& parents) {
     std::vector<value_request> requests;
-    for (looked_at& each : parents) {
-      ask_children(each, requests);
+    for (looked_at& parent : parents) {
+      ask_children(parent, requests);
     }
     const std::vector<std::int64_t> answers = memory_.numbers(requests);
     for (const looked_at& each : parents) {
@@ -324,8 +324,8 @@ void column_checker::check(std::span<const column> columns, std::span<const fiel
     return; // plain values: a table may have thousands of such columns
   }
   storage_reads memory;
-  for (const column& each : columns) {
-    append_reads(each, memory);
+  for (const column& column : columns) {
+    append_reads(column, memory);
   }
   use_token token(ctx_->work_stream(), memory.uses());
   const host_batch view = view_in_place({0, {columns.begin(), columns.end()}});

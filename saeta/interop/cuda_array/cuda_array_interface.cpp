@@ -79,7 +79,7 @@ void require_shape(const cuda_array& from) {
 /// Strides in elements; empty if they follow from the shape. For a dimension with one element the stride has
 /// no meaning and is ignored.
 std::vector<std::int64_t> strides_of(const cuda_array& from, std::int64_t width) {
-  std::vector<std::int64_t> made;
+  std::vector<std::int64_t> values;
   for (std::size_t i = 0; from.strides && i < from.shape.size(); ++i) {
     const std::int64_t bytes = from.shape[i] > 1 ? (*from.strides)[i] : 0;
     if (bytes % width != 0) {
@@ -87,9 +87,9 @@ std::vector<std::int64_t> strides_of(const cuda_array& from, std::int64_t width)
                   concat(label, ": strides[", i, "] is ", bytes, " bytes, which is not a multiple of ", width,
                          ", the bytes of a value"));
     }
-    made.push_back(bytes / width);
+    values.push_back(bytes / width);
   }
-  return made;
+  return values;
 }
 
 /// The stream that the import waits for, as a number of `__dlpack__`.
@@ -101,25 +101,25 @@ std::optional<std::int64_t> ready_of(const cuda_array& from) {
 column import_array(const std::shared_ptr<context>& ctx, const cuda_array& from, copy_policy copy) {
   require_shape(from);
   const DLDataType type = type_of(from.typestr);
-  auto made = std::make_unique<tensor_of_array>();
-  made->shape = from.shape;
-  made->strides = strides_of(from, type.bits / 8);
-  made->owner = from.owner;
-  made->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  made->tensor.manager_ctx = made.get();
-  made->tensor.deleter = delete_tensor;
-  made->tensor.flags = from.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  auto array = std::make_unique<tensor_of_array>();
+  array->shape = from.shape;
+  array->strides = strides_of(from, type.bits / 8);
+  array->owner = from.owner;
+  array->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  array->tensor.manager_ctx = array.get();
+  array->tensor.deleter = delete_tensor;
+  array->tensor.flags = from.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   const device_id device = ctx->device();
   const tensor_device here = to_tensor_device(device, own_kind(device));
-  made->tensor.dl_tensor = {reinterpret_cast<void*>(from.data),
-                            {static_cast<DLDeviceType>(here.type), here.ordinal},
-                            static_cast<std::int32_t>(made->shape.size()),
-                            type,
-                            made->shape.data(),
-                            made->strides.empty() ? nullptr : made->strides.data(),
-                            0};
-  column taken = import_by_address(ctx, &made->tensor, {ready_of(from), copy});
-  static_cast<void>(made.release()); // the column owns it now
+  array->tensor.dl_tensor = {reinterpret_cast<void*>(from.data),
+                             {static_cast<DLDeviceType>(here.type), here.ordinal},
+                             static_cast<std::int32_t>(array->shape.size()),
+                             type,
+                             array->shape.data(),
+                             array->strides.empty() ? nullptr : array->strides.data(),
+                             0};
+  column taken = import_by_address(ctx, &array->tensor, {ready_of(from), copy});
+  static_cast<void>(array.release()); // the column owns it now
   return taken;
 }
 
@@ -176,37 +176,37 @@ cuda_array export_cuda_array(const column& source) {
                        "like take ",
                        numbers.shown.is_floating() ? "nulls='nan', " : "", "fill=value or with_mask=True"));
   }
-  const std::optional<numbers_in_place> found = find_in_place(numbers, tensor_order::any);
-  if (!found) {
+  const std::optional<numbers_in_place> place = find_in_place(numbers, tensor_order::any);
+  if (!place) {
     throw error(errc::exchange,
                 concat(label, ": the values of ", with_article(source.type().name()),
                        " column are not one array in memory: use DLPack, which gathers them"));
   }
   const auto& ctx = source.ctx();
   const std::int64_t width = numbers.shown.byte_width();
-  cuda_array made;
-  made.shape = reorder(numbers.extents, numbers.order);
-  made.read_only = true;
+  cuda_array array;
+  array.shape = reorder(numbers.extents, numbers.order);
+  array.read_only = true;
   const char kind = type.code == kDLInt ? 'i' : type.code == kDLUInt ? 'u' : type.code == kDLBool ? 'b' : 'f';
-  made.typestr = concat(width == 1 ? '|' : '<', kind, width);
-  const std::vector<std::int64_t> strides = reorder(found->strides, numbers.order);
-  if (strides != dense_strides(made.shape, tensor_order::row)) {
-    made.strides = strides;
-    std::ranges::for_each(*made.strides, [&](std::int64_t& stride) { stride *= width; });
+  array.typestr = concat(width == 1 ? '|' : '<', kind, width);
+  const std::vector<std::int64_t> strides = reorder(place->strides, numbers.order);
+  if (strides != dense_strides(array.shape, tensor_order::row)) {
+    array.strides = strides;
+    std::ranges::for_each(*array.strides, [&](std::int64_t& stride) { stride *= width; });
   }
   if (numbers.size() != 0) {
-    made.data = found->first.address();
+    array.data = place->first.address();
   }
   // The hold begins before the hand-over, so that later writers find it.
-  const std::span shown(&found->first, 1);
-  made.owner = std::make_shared<known_export>(shown);
+  const std::span shown(&place->first, 1);
+  array.owner = std::make_shared<known_export>(shown);
   if (ctx->on_host()) {
     synchronize_handover(shown);
   } else {
     order_handover(shown, ctx->work_stream());
-    made.stream = dlpack_import_stream(*ctx);
+    array.stream = dlpack_import_stream(*ctx);
   }
-  return made;
+  return array;
 }
 
 } // namespace saeta

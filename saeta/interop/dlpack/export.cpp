@@ -67,12 +67,12 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
     return "a validity buffer has one bit per value and a mask one byte";
   }
   for (const number_block& block : source.blocks) {
-    for (const column& each : block.columns) {
-      if (each.type().id() == type_id::boolean) {
+    for (const column& column : block.columns) {
+      if (column.type().id() == type_id::boolean) {
         return "a boolean column has one bit per value and a tensor one byte";
       }
-      if (each.type() != source.shown) {
-        return concat("values of type ", each.type().name(), " become ", source.shown.name());
+      if (column.type() != source.shown) {
+        return concat("values of type ", column.type().name(), " become ", source.shown.name());
       }
     }
   }
@@ -110,28 +110,28 @@ view download_view(const std::shared_ptr<context>& ctx, const buffer& values) {
     throw error(errc::out_of_memory,
                 concat("dlpack: no host memory for a copy of ", values.size(), " bytes"));
   }
-  view made;
-  made.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
+  view view;
+  view.owner = std::shared_ptr<void>(bytes, [](void* p) { ::operator delete(p, alignment); });
   if (values.size() != 0) {
     const download_range all{values, static_cast<std::byte*>(bytes)};
     staging_ring::of(ctx)->download(std::span(&all, 1));
-    made.data = bytes;
+    view.data = bytes;
   }
-  made.device = cpu_device;
-  made.copied = true;
-  return made;
+  view.device = cpu_device;
+  view.copied = true;
+  return view;
 }
 
 view in_place(const buffer& values, bool copy) {
-  view made;
-  made.copied = copy;
+  view view;
+  view.copied = copy;
   if (copy) {
-    made.owner.emplace<copy_hold>(values.owner());
+    view.owner.emplace<copy_hold>(values.owner());
   } else {
-    made.owner.emplace<export_hold>(std::span(&values, 1), access::read);
+    view.owner.emplace<export_hold>(std::span(&values, 1), access::read);
   }
-  made.data = reinterpret_cast<void*>(values.size() == 0 ? 0 : values.address());
-  return made;
+  view.data = reinterpret_cast<void*>(values.size() == 0 ? 0 : values.address());
+  return view;
 }
 
 void hand_over(const std::shared_ptr<context>& ctx, const buffer& values, bool copy, const consumer& to) {
@@ -207,13 +207,14 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const tensor_device here = device_of(source);
   const tensor_device target = how.target.value_or(here);
   const consumer to = consumer_of(how, target);
-  const std::optional<numbers_in_place> found = only_mask ? std::nullopt : find_in_place(source, how.order);
-  const std::string reason = reason_to_copy(source, found.has_value(), only_mask, here, target);
+  const std::optional<numbers_in_place> numbers_in_place =
+      only_mask ? std::nullopt : find_in_place(source, how.order);
+  const std::string reason = reason_to_copy(source, numbers_in_place.has_value(), only_mask, here, target);
   if (!reason.empty() && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", reason, ", and a copy was forbidden"));
   }
   const bool replaced = replaces_nulls(source, value, how);
-  const bool converts = !found || replaced;
+  const bool converts = !numbers_in_place || replaced;
   const auto gather = [&] {
     return gather_tensor(source, how.order, replaced ? value : std::nullopt, only_mask);
   };
@@ -225,25 +226,26 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
   const bool side_by_side = source.empty() || source.blocks.front().columns.size() == 1;
   const auto place = [&]() -> view {
     if (download) {
-      return download_view(source.ctx, converts || !side_by_side ? gather() : found->first);
+      return download_view(source.ctx, converts || !side_by_side ? gather() : numbers_in_place->first);
     }
     if (copy) { // the hand-over comes first, because the hold of a copy marks its consumer as a writer
-      const buffer values = owned && !converts ? found->first : gather();
+      const buffer values = owned && !converts ? numbers_in_place->first : gather();
       hand_over(source.ctx, values, copy, to);
-      view made = in_place(values, copy);
-      made.device = target == cpu_device ? target : device_of_copy(source, values, how);
-      return made;
+      view result = in_place(values, copy);
+      result.device = target == cpu_device ? target : device_of_copy(source, values, how);
+      return result;
     }
-    view made = in_place(found->first, copy); // the hold begins first, so that later writers find it
-    hand_over(source.ctx, found->first, copy, to);
+    view made =
+        in_place(numbers_in_place->first, copy); // the hold begins first, so that later writers find it
+    hand_over(source.ctx, numbers_in_place->first, copy, to);
     made.device = target;
     return made;
   };
   view made = place();
   made.type = to_tensor_type(source.shown);
   made.shape = reorder(source.extents, source.order);
-  made.strides =
-      reorder(made.copied ? dense_strides(source.extents, how.order) : found->strides, source.order);
+  made.strides = reorder(made.copied ? dense_strides(source.extents, how.order) : numbers_in_place->strides,
+                         source.order);
   return made;
 }
 
@@ -266,9 +268,9 @@ constexpr std::uint64_t flags_of(bool copied) {
 
 template <class Managed>
 Managed* managed(view from) {
-  auto made = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.owner));
-  made->describe(from.data, from.device, from.type, flags_of(from.copied));
-  return made.release()->get();
+  auto tensor = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.owner));
+  tensor->describe(from.data, from.device, from.type, flags_of(from.copied));
+  return tensor.release()->get();
 }
 
 /// Fast path for a column of numbers that is handed out unchanged, which is the most common case. Returns
@@ -294,12 +296,12 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   const std::int64_t length = source.length();
   constexpr std::int64_t side_by_side = 1;
   tensor_owner owner(std::in_place_type<export_hold>, std::span(&values, 1), access::read);
-  auto made = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
-                                                         std::move(owner));
+  auto tensor = std::make_unique<exported_tensor<Managed>>(std::span(&length, 1), std::span(&side_by_side, 1),
+                                                           std::move(owner));
   hand_over(source.ctx(), values, false, to); // last, so that later writers find the hold
-  made->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
-                 flags_of(false));
-  return made.release()->get();
+  tensor->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
+                   flags_of(false));
+  return tensor.release()->get();
 }
 
 template <class Managed>
@@ -311,12 +313,12 @@ Managed* export_column(const column& source, const dlpack_export& how) {
 /// The first column inside fixed-size lists and structs that has the values; for other types the column
 /// itself.
 const column& innermost(const column& source) {
-  const column* found = &source;
-  while (!found->children().empty() &&
-         (found->type().id() == type_id::fixed_size_list || found->type().id() == type_id::struct_)) {
-    found = &found->children().front();
+  const column* column = &source;
+  while (!column->children().empty() &&
+         (column->type().id() == type_id::fixed_size_list || column->type().id() == type_id::struct_)) {
+    column = &column->children().front();
   }
-  return *found;
+  return *column;
 }
 
 } // namespace
@@ -368,11 +370,11 @@ DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, t
   }
   const buffer values = buffer::allocate(ctx, bytes, ctx->work_stream(), "dlpack allocation");
   tensor_owner owner(std::in_place_type<copy_hold>, values.owner());
-  auto made = std::make_unique<exported_tensor<DLManagedTensorVersioned>>(
+  auto tensor = std::make_unique<exported_tensor<DLManagedTensorVersioned>>(
       shape, dense_strides({shape.begin(), shape.end()}, tensor_order::row), std::move(owner));
-  made->describe(reinterpret_cast<void*>(bytes == 0 ? 0 : values.address()),
-                 to_tensor_device(ctx->device(), values.kind()), type, 0);
-  return made.release()->get();
+  tensor->describe(reinterpret_cast<void*>(bytes == 0 ? 0 : values.address()),
+                   to_tensor_device(ctx->device(), values.kind()), type, 0);
+  return tensor.release()->get();
 }
 
 // Splits a column with offsets into two columns.

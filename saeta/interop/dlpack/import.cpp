@@ -275,21 +275,21 @@ column import_tensor(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const tensor_owner<Managed> owner(how);
   const placed_values placed = place_tensor(ctx, rows, rows.strided(), owner.keepalive(), known, how);
   const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
-  column made = lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
+  column column = lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
   owner.take(source);
-  return made;
+  return column;
 }
 
-void require_type(const field& wanted, const data_type& found, bool reinterpret) {
-  if (wanted.type.is_symbol() && can_be_symbols(found)) {
+void require_type(const field& wanted, const data_type& type, bool reinterpret) {
+  if (wanted.type.is_symbol() && can_be_symbols(type)) {
     return;
   }
-  const bool relabelled = reinterpret && wanted.type.is_integer() && found.is_integer() &&
-                          wanted.type.byte_width() == found.byte_width() &&
+  const bool relabelled = reinterpret && wanted.type.is_integer() && type.is_integer() &&
+                          wanted.type.byte_width() == type.byte_width() &&
                           wanted.type.extension_name().empty();
-  if (!(wanted.type == found) && !relabelled) {
+  if (!(wanted.type == type) && !relabelled) {
     throw error(errc::type_mismatch,
-                concat("dlpack: the tensor is of type ", found.name(), " and column '", wanted.name, "' of ",
+                concat("dlpack: the tensor is of type ", type.name(), " and column '", wanted.name, "' of ",
                        wanted.type.name(),
                        ": only integers of the same width can be reinterpreted, with cast='reinterpret'"));
   }
@@ -309,19 +309,19 @@ column symbols_of(const field& wanted, const column& numbers) {
 schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
   const auto count = static_cast<std::size_t>(rows.shape[1]);
   if (!how.fields) {
-    schema made;
-    made.fields.reserve(count);
+    schema schema;
+    schema.fields.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      made.fields.push_back(field{concat("col_", i), *rows.type, false, {}});
+      schema.fields.push_back(field{concat("col_", i), *rows.type, false, {}});
     }
-    return made;
+    return schema;
   }
   if (how.fields->fields.size() != count) {
     throw error(errc::type_mismatch, concat("dlpack: the tensor has ", count, " columns and the schema ",
                                             how.fields->fields.size(), " fields"));
   }
-  for (const field& each : how.fields->fields) {
-    require_type(each, *rows.type, how.reinterpret);
+  for (const field& field : how.fields->fields) {
+    require_type(field, *rows.type, how.reinterpret);
   }
   return *how.fields;
 }
@@ -335,9 +335,10 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const auto width = static_cast<std::size_t>(rows.type->byte_width());
   const std::size_t column_bytes = rows.bytes == 0 ? 0 : static_cast<std::size_t>(length) * width;
   // Columns with contiguous rows are views, wherever the columns are.
-  const strided_values& found = rows.found;
-  const bool by_columns = rows.bytes != 0 && // without bytes there are no dimensions
-                          (length <= 1 || found.strides[found.dimensions - 1] == rows.type->byte_width());
+  const strided_values& strided_values = rows.found;
+  const bool by_columns =
+      rows.bytes != 0 && // without bytes there are no dimensions
+      (length <= 1 || strided_values.strides[strided_values.dimensions - 1] == rows.type->byte_width());
   const tensor_owner<Managed> owner(how);
   const placed_values placed =
       place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, owner.keepalive(), storage_of(*source), how);
@@ -348,16 +349,16 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
     const bool apart = rows.shape[1] > 1 && !rows.strides.empty();
     step = (apart ? rows.strides[1] : 1) * rows.type->byte_width();
   }
-  batch made{length, {}};
-  for (const field& each : fields.fields) {
+  batch batch{length, {}};
+  for (const field& field : fields.fields) {
     const buffer values =
         rows.bytes == 0 ? buffer{} : placed.values.slice(static_cast<std::size_t>(first), column_bytes);
-    const bool symbols = each.type.is_symbol();
-    column taken = column_of(ctx, symbols ? *rows.type : each.type, length, values);
-    made.columns.push_back(symbols ? symbols_of(each, taken) : std::move(taken));
+    const bool symbols = field.type.is_symbol();
+    column taken = column_of(ctx, symbols ? *rows.type : field.type, length, values);
+    batch.columns.push_back(symbols ? symbols_of(field, taken) : std::move(taken));
     first += step;
   }
-  table result = table::make(ctx, std::move(fields), {std::move(made)});
+  table result = table::make(ctx, std::move(fields), {std::move(batch)});
   owner.take(source);
   return result;
 }

@@ -37,12 +37,12 @@ public:
   gathering(const tensor_numbers& from, const buffer& target, bool values_too, bool nulls_too) {
     uses_.push_back(writes(target));
     for (const number_block& block : from.blocks) {
-      for (const column& each : block.columns) {
+      for (const column& column : block.columns) {
         if (values_too) {
-          uses_.push_back(reads(each.values()));
+          uses_.push_back(reads(column.values()));
         }
         if (nulls_too) {
-          uses_.push_back(reads(validity_of(from, each).bits));
+          uses_.push_back(reads(validity_of(from, column).bits));
         }
       }
     }
@@ -55,15 +55,15 @@ private:
 
 /// The numbers with booleans as bytes, because the gather kernel can't read bits.
 tensor_numbers with_bytes(const tensor_numbers& from) {
-  tensor_numbers made = from;
-  for (number_block& block : made.blocks) {
-    for (column& each : block.columns) {
-      if (each.type().id() == type_id::boolean) {
-        each = unpack_bool(each);
+  tensor_numbers numbers = from;
+  for (number_block& block : numbers.blocks) {
+    for (column& column : block.columns) {
+      if (column.type().id() == type_id::boolean) {
+        column = unpack_bool(column);
       }
     }
   }
-  return made;
+  return numbers;
 }
 
 void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<std::uint64_t> fill,
@@ -82,16 +82,16 @@ void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<s
   auto* to = token.mutable_data<std::byte>(target);
   for (const number_block& block : from.blocks) {
     std::vector<gathered_column> sources;
-    for (const column& each : block.columns) {
+    for (const column& column : block.columns) {
       gathered_column& source = sources.emplace_back();
       if (!only_mask) {
         const auto skipped =
-            static_cast<std::size_t>(each.offset()) * static_cast<std::size_t>(each.type().byte_width());
-        source.values = token.data<std::byte>(each.values()) + skipped;
-        source.kind = number_kind_of(each.type());
+            static_cast<std::size_t>(column.offset()) * static_cast<std::size_t>(column.type().byte_width());
+        source.values = token.data<std::byte>(column.values()) + skipped;
+        source.kind = number_kind_of(column.type());
       }
       if (nulls_count) {
-        const row_bits valid = validity_of(from, each);
+        const row_bits valid = validity_of(from, column);
         source.validity = token.data<std::uint8_t>(valid.bits);
         source.bit_offset = valid.first;
       }

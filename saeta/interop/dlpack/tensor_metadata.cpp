@@ -41,9 +41,9 @@ public:
     if (end >= rest_.size()) {
       refuse("a string is not terminated");
     }
-    const std::string_view found = rest_.substr(0, end);
+    const std::string_view text = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
-    return found;
+    return text;
   }
 
   std::int64_t integer() {
@@ -58,16 +58,16 @@ public:
   }
 
   std::vector<std::int64_t> integers() {
-    std::vector<std::int64_t> found;
+    std::vector<std::int64_t> values;
     expect('[');
     if (take(']')) {
-      return found;
+      return values;
     }
     do {
-      found.push_back(integer());
+      values.push_back(integer());
     } while (take(','));
     expect(']');
-    return found;
+    return values;
   }
 
   /// Skips a value: brackets with their contents, a string, or a word.
@@ -126,7 +126,7 @@ void require_permutation(const tensor_metadata& of, const json_reader& source) {
 
 tensor_metadata parse_tensor_metadata(std::string_view json) {
   json_reader source(json);
-  tensor_metadata found;
+  tensor_metadata metadata;
   bool has_shape = false;
   bool has_permutation = false;
   source.expect('{');
@@ -135,10 +135,10 @@ tensor_metadata parse_tensor_metadata(std::string_view json) {
       const std::string_view key = source.string();
       source.expect(':');
       if (key == "shape") {
-        found.shape = source.integers();
+        metadata.shape = source.integers();
         has_shape = true;
       } else if (key == "permutation") {
-        found.permutation = source.integers();
+        metadata.permutation = source.integers();
         has_permutation = true;
       } else {
         source.skip();
@@ -152,17 +152,17 @@ tensor_metadata parse_tensor_metadata(std::string_view json) {
   if (!has_shape) {
     source.refuse("the shape is missing");
   }
-  for (const std::int64_t extent : found.shape) {
+  for (const std::int64_t extent : metadata.shape) {
     if (extent < 0) {
       source.refuse(concat("the shape has a dimension of ", extent));
     }
   }
   if (!has_permutation) {
-    found.permutation.resize(found.shape.size());
-    std::iota(found.permutation.begin(), found.permutation.end(), std::int64_t{0});
+    metadata.permutation.resize(metadata.shape.size());
+    std::iota(metadata.permutation.begin(), metadata.permutation.end(), std::int64_t{0});
   }
-  require_permutation(found, source);
-  return found;
+  require_permutation(metadata, source);
+  return metadata;
 }
 
 } // namespace saeta

@@ -166,13 +166,13 @@ void require_conversion(const data_type& from, const data_type& to, std::string_
 } // namespace
 
 tensor_numbers numbers_of_column(const column& source, const dlpack_export& how) {
-  tensor_numbers made = descent(source, how).take();
+  tensor_numbers numbers = descent(source, how).take();
   if (how.type) {
-    for (const number_block& block : made.blocks) {
-      require_conversion(number_type_of(block.columns.front()), made.shown, "");
+    for (const number_block& block : numbers.blocks) {
+      require_conversion(number_type_of(block.columns.front()), numbers.shown, "");
     }
   }
-  return made;
+  return numbers;
 }
 
 tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
@@ -180,23 +180,23 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   if (fields.empty()) {
     throw error(errc::exchange, "dlpack: a table without columns has no tensor type");
   }
-  tensor_numbers made;
-  made.ctx = source.ctx();
-  made.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
+  tensor_numbers numbers;
+  numbers.ctx = source.ctx();
+  numbers.extents = {source.rows(), static_cast<std::int64_t>(fields.size())};
   // Types are checked even if there are no rows.
   std::vector<data_type> types;
   types.reserve(fields.size());
   const bool only_mask = how.nulls == tensor_nulls::mask;
   for (std::size_t i = 0; i < fields.size() && !only_mask; ++i) {
-    types.push_back(number_type_of(numbers_of(column::empty(made.ctx, fields[i].type), how)));
+    types.push_back(number_type_of(numbers_of(column::empty(numbers.ctx, fields[i].type), how)));
     if (becomes_numbers(fields[i].type, how)) {
-      made.converted = fields[i].type;
+      numbers.converted = fields[i].type;
     }
   }
-  made.shown = only_mask ? data_type::bool8() : how.type.value_or(types.front());
+  numbers.shown = only_mask ? data_type::bool8() : how.type.value_or(types.front());
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (how.type) {
-      require_conversion(types[i], made.shown, concat("column '", fields[i].name, "': "));
+      require_conversion(types[i], numbers.shown, concat("column '", fields[i].name, "': "));
     } else if (types[i] != types[0]) {
       throw error(errc::type_mismatch,
                   concat("dlpack: column '", fields[0].name, "' is of type ", types[0].name(), ", column '",
@@ -207,14 +207,14 @@ tensor_numbers numbers_of_table(const table& source, const dlpack_export& how) {
   }
   for (const batch& rows : source.batches()) {
     if (rows.rows != 0) {
-      number_block& block = made.blocks.emplace_back();
+      number_block& block = numbers.blocks.emplace_back();
       block.rows = rows.rows;
-      for (const column& each : rows.columns) {
-        block.columns.push_back(numbers_of(each, how));
+      for (const column& column : rows.columns) {
+        block.columns.push_back(numbers_of(column, how));
       }
     }
   }
-  return made;
+  return numbers;
 }
 
 std::int64_t tensor_numbers::null_count() const {
@@ -223,8 +223,8 @@ std::int64_t tensor_numbers::null_count() const {
   }
   std::int64_t nulls = 0;
   for (const number_block& block : blocks) {
-    for (const column& each : block.columns) {
-      nulls += each.null_count();
+    for (const column& column : block.columns) {
+      nulls += column.null_count();
     }
   }
   return nulls;
@@ -240,11 +240,11 @@ std::int64_t tensor_numbers::size() const {
 
 std::vector<std::int64_t> reorder(const std::vector<std::int64_t>& values,
                                   const std::vector<std::int64_t>& order) {
-  std::vector<std::int64_t> made = values;
+  std::vector<std::int64_t> result = values;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    made[i] = values[static_cast<std::size_t>(order[i])];
+    result[i] = values[static_cast<std::size_t>(order[i])];
   }
-  return made;
+  return result;
 }
 
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& extents, tensor_order order) {
@@ -266,20 +266,20 @@ std::optional<numbers_in_place> find_in_place(const tensor_numbers& of, tensor_o
   }
   const number_block& only = of.blocks.front();
   const bool as_shown =
-      std::ranges::all_of(only.columns, [&](const column& each) { return each.type() == of.shown; });
+      std::ranges::all_of(only.columns, [&](const column& column) { return column.type() == of.shown; });
   if (of.blocks.size() != 1 || !as_shown) {
     return std::nullopt;
   }
-  numbers_in_place found{row_values(only.columns.front()), dense_strides(of.extents, wanted)};
+  numbers_in_place place{row_values(only.columns.front()), dense_strides(of.extents, wanted)};
   if (only.columns.size() == 1) {
-    return found;
+    return place;
   }
   const auto width = static_cast<std::uintptr_t>(of.shown.byte_width());
-  const std::uintptr_t start = found.first.address();
+  const std::uintptr_t start = place.first.address();
   const std::uintptr_t spacing = row_values(only.columns[1]).address() - start;
   for (std::size_t i = 1; i < only.columns.size(); ++i) {
     const buffer values = row_values(only.columns[i]);
-    if (values.owner() != found.first.owner() || values.address() != start + i * spacing) {
+    if (values.owner() != place.first.owner() || values.address() != start + i * spacing) {
       return std::nullopt;
     }
   }
@@ -289,9 +289,9 @@ std::optional<numbers_in_place> find_in_place(const tensor_numbers& of, tensor_o
     return std::nullopt;
   }
   const std::vector<std::int64_t> rows(of.extents.begin(), of.extents.end() - 1);
-  found.strides = dense_strides(rows, tensor_order::row);
-  found.strides.push_back(step / static_cast<std::int64_t>(width));
-  return found;
+  place.strides = dense_strides(rows, tensor_order::row);
+  place.strides.push_back(step / static_cast<std::int64_t>(width));
+  return place;
 }
 
 } // namespace saeta

@@ -95,7 +95,7 @@ private:
     if (extent == 1) {
       return;
     }
-    strided_values& found = values_.found;
+    strided_values& values = values_.found;
     std::int64_t reach = 0; // bytes from the first to the last value
     if (__builtin_mul_overflow(stride, extent - 1, &reach)) {
       refuse();
@@ -107,21 +107,21 @@ private:
       refuse();
     }
     std::int64_t side_by_side = 0;
-    const int last = found.dimensions - 1;
-    if (last >= 0 && !__builtin_mul_overflow(found.strides[last], found.extents[last], &side_by_side) &&
+    const int last = values.dimensions - 1;
+    if (last >= 0 && !__builtin_mul_overflow(values.strides[last], values.extents[last], &side_by_side) &&
         side_by_side == stride) {
-      found.extents[last] *= extent;
+      values.extents[last] *= extent;
       return;
     }
-    if (found.dimensions == strided_values::most_dimensions) {
+    if (values.dimensions == strided_values::most_dimensions) {
       throw error(errc::exchange,
                   concat("dlpack: shape ", numbers_text(values_.shape), " with strides ",
                          numbers_text(values_.strides), " has more than ", strided_values::most_dimensions,
                          " dimensions that can't be merged: make it contiguous"));
     }
-    found.extents[found.dimensions] = extent;
-    found.strides[found.dimensions] = stride;
-    ++found.dimensions;
+    values.extents[values.dimensions] = extent;
+    values.strides[values.dimensions] = stride;
+    ++values.dimensions;
   }
 
   void find_addresses() {

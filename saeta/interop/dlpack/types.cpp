@@ -57,9 +57,9 @@ constexpr std::array<narrow_float, 9> narrow_floats{
 const data_type& type_of(const narrow_float& wanted) {
   static const std::array<data_type, narrow_floats.size()> types = [] {
     std::array<data_type, narrow_floats.size()> made;
-    std::ranges::transform(narrow_floats, made.begin(), [](const narrow_float& each) {
-      return data_type::parse(each.tensor.bits == 16 ? "w:2" : "w:1")
-          .with_extension(std::string(each.extension), {});
+    std::ranges::transform(narrow_floats, made.begin(), [](const narrow_float& narrow_float) {
+      return data_type::parse(narrow_float.tensor.bits == 16 ? "w:2" : "w:1")
+          .with_extension(std::string(narrow_float.extension), {});
     });
     return made;
   }();
@@ -124,16 +124,17 @@ const narrow_float* narrow_float_of(const data_type& type) noexcept {
   if (type.id() != type_id::fixed_size_binary || type.extension_name().empty()) {
     return nullptr;
   }
-  const auto* const found = std::ranges::find_if(narrow_floats, [&](const narrow_float& each) {
-    return each.extension == type.extension_name() && each.tensor.bits == 8 * type.byte_width();
+  const auto* const match = std::ranges::find_if(narrow_floats, [&](const narrow_float& narrow_float) {
+    return narrow_float.extension == type.extension_name() &&
+           narrow_float.tensor.bits == 8 * type.byte_width();
   });
-  return found == narrow_floats.end() ? nullptr : found;
+  return match == narrow_floats.end() ? nullptr : match;
 }
 
 std::optional<data_type> narrow_float_type(std::string_view name) {
-  for (const narrow_float& each : narrow_floats) {
-    if (name == each.extension || name == each.name()) {
-      return type_of(each);
+  for (const narrow_float& narrow_float : narrow_floats) {
+    if (name == narrow_float.extension || name == narrow_float.name()) {
+      return type_of(narrow_float);
     }
   }
   return std::nullopt;
@@ -169,9 +170,9 @@ const data_type& from_tensor_type(tensor_type type) {
       narrow != narrow_floats.end()) {
     return type_of(*narrow);
   }
-  const auto found =
+  const auto match =
       std::find_if(numbers.begin(), numbers.end(), [&](const number_type& n) { return n.tensor == type; });
-  if (found == numbers.end()) {
+  if (match == numbers.end()) {
     throw error(errc::exchange,
                 concat("dlpack: dtype with code ", +type.code, " (", code_name(type.code), "), ", +type.bits,
                        " bits and ", type.lanes,
@@ -184,7 +185,7 @@ const data_type& from_tensor_type(tensor_type type) {
     std::ranges::transform(numbers, made.begin(), [](const number_type& n) { return data_type(n.id); });
     return made;
   }();
-  return types[static_cast<std::size_t>(found - numbers.begin())];
+  return types[static_cast<std::size_t>(match - numbers.begin())];
 }
 
 tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept {

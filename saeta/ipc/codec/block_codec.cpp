@@ -31,9 +31,9 @@ std::string_view block_codec::end_bytes() const noexcept { return lz4_ ? lz4_end
 
 std::shared_ptr<const packed_memory> block_codec::block(std::span<const std::byte> values,
                                                         const std::shared_ptr<budget>& charged) const {
-  auto made = std::make_shared<packed_memory>(charged, max_block_bytes(values.size()));
-  made->shrink(compress_block(values, made->bytes()));
-  return made;
+  auto memory = std::make_shared<packed_memory>(charged, max_block_bytes(values.size()));
+  memory->shrink(compress_block(values, memory->bytes()));
+  return memory;
 }
 
 std::size_t block_codec::max_block_bytes(std::size_t bytes) const {
@@ -52,15 +52,15 @@ std::size_t block_codec::compress_block(std::span<const std::byte> values,
   if (!lz4_) {
     return compress_zstd_frame(values, target);
   }
-  std::size_t made = compress_lz4_block(values, target.subspan(lz4_size_bytes));
-  auto size = static_cast<std::uint32_t>(made);
-  if (made >= values.size()) {
+  std::size_t result = compress_lz4_block(values, target.subspan(lz4_size_bytes));
+  auto size = static_cast<std::uint32_t>(result);
+  if (result >= values.size()) {
     std::ranges::copy(values, target.begin() + lz4_size_bytes);
-    made = values.size();
-    size = static_cast<std::uint32_t>(made) | lz4_stored;
+    result = values.size();
+    size = static_cast<std::uint32_t>(result) | lz4_stored;
   }
   std::memcpy(target.data(), &size, sizeof(size)); // little-endian, like this machine
-  return made + lz4_size_bytes;
+  return result + lz4_size_bytes;
 }
 
 std::size_t block_codec::compress(std::span<const std::byte> values, std::span<std::byte> target) const {

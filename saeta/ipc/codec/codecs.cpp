@@ -28,11 +28,11 @@ std::size_t require_size(std::size_t size, std::size_t bytes, std::size_t room) 
 class lz4_decoder final : public frame_decoder {
 public:
   lz4_decoder() {
-    LZ4F_dctx* made = nullptr;
-    if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION)) != 0) {
+    LZ4F_dctx* dctx = nullptr;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&dctx, LZ4F_VERSION)) != 0) {
       throw error(errc::out_of_memory, "lz4: no memory for a context");
     }
-    context_.reset(made);
+    context_.reset(dctx);
   }
   ~lz4_decoder() override = default;
 
@@ -145,12 +145,12 @@ std::unique_ptr<frame_decoder> make_lz4_decoder() { return std::make_unique<lz4_
 std::size_t max_zstd_frame_bytes(std::size_t bytes) { return ZSTD_compressBound(bytes); }
 
 std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target) {
-  const std::size_t made = ZSTD_compress(target.data(), target.size(), values.data(), values.size(), level);
-  if (ZSTD_isError(made) != 0) {
-    throw error(is_no_memory(made) ? errc::out_of_memory : errc::invalid_argument,
-                concat(reason_of(made), " for ", values.size(), " bytes with ", target.size(), " of room"));
+  const std::size_t result = ZSTD_compress(target.data(), target.size(), values.data(), values.size(), level);
+  if (ZSTD_isError(result) != 0) {
+    throw error(is_no_memory(result) ? errc::out_of_memory : errc::invalid_argument,
+                concat(reason_of(result), " for ", values.size(), " bytes with ", target.size(), " of room"));
   }
-  return made;
+  return result;
 }
 
 std::unique_ptr<frame_decoder> make_zstd_decoder() { return std::make_unique<zstd_decoder>(); }
@@ -279,18 +279,18 @@ packed_claim read_claim(std::size_t number, body_codec codec, std::uint64_t leng
   if (claimed == -1) {
     return {body_codec::none, packed, packed};
   }
-  const packed_claim made{codec, static_cast<std::uint64_t>(claimed), packed};
-  if (made.bytes / modest_expansion > packed) {
+  const packed_claim claim{codec, static_cast<std::uint64_t>(claimed), packed};
+  if (claim.bytes / modest_expansion > packed) {
     const std::uint64_t most =
         max_decoded_bytes(name_of(codec), packed, [&](std::uint64_t at, std::size_t bytes) {
           return read(sizeof claimed + at, bytes);
         });
-    if (made.bytes > most) {
+    if (claim.bytes > most) {
       throw error(errc::format, concat("buffer ", number, " claims ", claimed, " bytes when decoded, its ",
                                        packed, " bytes of ", name_of(codec), " decode to at most ", most));
     }
   }
-  return made;
+  return claim;
 }
 
 } // namespace saeta::ipc::detail

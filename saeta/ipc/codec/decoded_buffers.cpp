@@ -228,8 +228,8 @@ std::size_t packed_bodies::find(std::uint64_t position) const {
 
 bool packed_bodies::matches_assumption() const noexcept {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const packed_buffer& each = buffers_[i];
-    if (each.assumed >= 0 && (seen_[i].first != 0 || seen_[i].last != each.assumed)) {
+    const packed_buffer& buffer = buffers_[i];
+    if (buffer.assumed >= 0 && (seen_[i].first != 0 || seen_[i].last != buffer.assumed)) {
       return false;
     }
   }
@@ -245,9 +245,9 @@ void packed_bodies::place(piece_table& pieces) {
     }
     const std::uint64_t base =
         checked_add(round_up(all_.bytes, alignment), scatter_source::ordered_gap, "decoded bytes");
-    for (packed_buffer& each : packed) {
-      each.at = checked_add(each.at, base, "decoded bytes");
-      buffers_.push_back(each);
+    for (packed_buffer& buffer : packed) {
+      buffer.at = checked_add(buffer.at, base, "decoded bytes");
+      buffers_.push_back(buffer);
     }
     all_.bytes = checked_add(packed.back().at, packed.back().bytes, "decoded bytes");
     for (std::size_t node = 0; node < pieces.tree->nodes.size(); ++node) {

@@ -65,21 +65,21 @@ owned_bytes allocate_body(const std::shared_ptr<context>& ctx, std::size_t bytes
     auto own = std::make_shared<buffer>(buffer::allocate(ctx, bytes, ctx->work_stream(), tag("read_ipc")));
     return bytes_of(reinterpret_cast<void*>(own->address()), bytes, own);
   }
-  auto made = std::make_shared<charged_memory>(ctx, bytes);
-  return bytes_of(made->memory.at, bytes, made);
+  auto memory = std::make_shared<charged_memory>(ctx, bytes);
+  return bytes_of(memory->memory.at, bytes, memory);
 }
 
 owned_bytes allocate_uncharged(std::size_t bytes) {
   if (bytes == 0) {
     return {};
   }
-  auto made = std::make_shared<ordinary_memory>(bytes);
-  return bytes_of(made->at, bytes, made);
+  auto memory = std::make_shared<ordinary_memory>(bytes);
+  return bytes_of(memory->at, bytes, memory);
 }
 
 owned_bytes allocate_sparse(std::size_t bytes) {
-  auto made = std::make_shared<reserved_addresses>(bytes);
-  return bytes_of(made->at, bytes, made);
+  auto addresses = std::make_shared<reserved_addresses>(bytes);
+  return bytes_of(addresses->at, bytes, addresses);
 }
 
 } // namespace saeta::ipc::detail

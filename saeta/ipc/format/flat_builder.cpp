@@ -42,30 +42,31 @@ void flat_builder::link(std::size_t place, std::size_t target) {
 flat_builder::table flat_builder::add_table(std::span<const slot> slots) {
   std::vector<slot> widest(slots.begin(), slots.end());
   std::ranges::stable_sort(widest, std::ranges::greater(), &slot::bytes);
-  table made;
+  table table;
   std::size_t bytes = sizeof(std::int32_t);
-  for (const slot& each : slots) {
-    made.places_.resize(std::max<std::size_t>(made.places_.size(), each.field + 1), 0);
-    bytes += each.bytes;
+  for (const slot& slot : slots) {
+    table.places_.resize(std::max<std::size_t>(table.places_.size(), slot.field + 1), 0);
+    bytes += slot.bytes;
   }
   pad(entry_bytes);
   const std::size_t vtable = bytes_.size();
-  const std::size_t vtable_bytes = (front_entries + made.places_.size()) * entry_bytes;
+  const std::size_t vtable_bytes = (front_entries + table.places_.size()) * entry_bytes;
   bytes_.resize(vtable + vtable_bytes);
   pad(sizeof(std::uint64_t), sizeof(std::int32_t));
-  made.position_ = bytes_.size();
-  bytes_.resize(made.position_ + bytes);
+  table.position_ = bytes_.size();
+  bytes_.resize(table.position_ + bytes);
   put(vtable, checked_cast<std::uint16_t>(vtable_bytes, "bytes of a vtable"));
   put(vtable + entry_bytes, checked_cast<std::uint16_t>(bytes, "bytes of a table"));
-  put(made.position_, static_cast<std::int32_t>(made.position_ - vtable));
-  std::size_t at = made.position_ + sizeof(std::int32_t);
+  put(table.position_, static_cast<std::int32_t>(table.position_ - vtable));
+  std::size_t at = table.position_ + sizeof(std::int32_t);
   for (const slot& each : widest) {
     std::memcpy(bytes_.data() + at, &each.value, each.bytes);
-    put(vtable + (front_entries + each.field) * entry_bytes, static_cast<std::uint16_t>(at - made.position_));
-    made.places_[each.field] = at;
+    put(vtable + (front_entries + each.field) * entry_bytes,
+        static_cast<std::uint16_t>(at - table.position_));
+    table.places_[each.field] = at;
     at += each.bytes;
   }
-  return made;
+  return table;
 }
 
 void flat_builder::add_text(std::size_t place, std::string_view text) {

@@ -85,10 +85,10 @@ public:
   template <class T>
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] std::vector<T> structs(unsigned field) const {
-    const flat_structs<T> found = view<T>(field);
-    std::vector<T> values(found.size());
+    const flat_structs<T> structs = view<T>(field);
+    std::vector<T> values(structs.size());
     if (!values.empty()) {
-      std::memcpy(values.data(), found.place(0), values.size() * sizeof(T));
+      std::memcpy(values.data(), structs.place(0), values.size() * sizeof(T));
     }
     return values;
   }
@@ -111,16 +111,16 @@ public:
   /// Returns a string; empty if the field is missing. It is valid as long as the bytes.
   /// @throws error format also if no zero byte follows it.
   [[nodiscard]] std::string_view text(unsigned field) const {
-    const flat_structs<char> found = view<char>(field);
-    if (found.place(0) == nullptr) {
+    const flat_structs<char> structs = view<char>(field);
+    if (structs.place(0) == nullptr) {
       return {};
     }
-    const auto end = static_cast<std::size_t>(found.place(found.size()) - buffer_.data());
+    const auto end = static_cast<std::size_t>(structs.place(structs.size()) - buffer_.data());
     if (load<char>(buffer_, end) != 0) {
       throw error(errc::format,
                   concat("message metadata: the string that ends at offset ", end, " has no end"));
     }
-    return {reinterpret_cast<const char*>(found.place(0)), found.size()};
+    return {reinterpret_cast<const char*>(structs.place(0)), structs.size()};
   }
 
   /// Returns a vector of tables; empty if the field is missing.

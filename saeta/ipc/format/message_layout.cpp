@@ -55,8 +55,8 @@ std::string label_of_buffer(const column_tree* names, const batch_layout& of, st
     if (of.variadic_counts.size() < node.views_before + (node.type->has_variadic_buffers() ? 1U : 0U)) {
       break;
     }
-    const node_buffers::range found = buffers.next(node);
-    if (number >= found.first && number < found.first + found.count) {
+    const node_buffers::range range = buffers.next(node);
+    if (number >= range.first && number < range.first + range.count) {
       return concat(names->label(i), ": ");
     }
   }
@@ -94,28 +94,28 @@ static_assert(sizeof(message_block) == 24 && offsetof(message_block, body_bytes)
 
 void append_ids(const flat_tables& fields, std::set<std::int64_t>& ids) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const flat_table each = fields[i];
-    if (const auto encoding = each.table(field_dictionary)) {
+    const flat_table table = fields[i];
+    if (const auto encoding = table.table(field_dictionary)) {
       ids.insert(encoding->scalar<std::int64_t>(encoding_id, 0));
     }
-    append_ids(each.tables(field_children), ids);
+    append_ids(table.tables(field_children), ids);
   }
 }
 
 } // namespace
 
 metadata_list read_metadata(const flat_table& of, unsigned field) {
-  metadata_list found;
+  metadata_list list;
   const flat_tables entries = of.tables(field);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const flat_table each = entries[i];
-    each.require_place("a metadata entry");
-    if (!each.place(key_value_key) || !each.place(key_value_value)) {
+    const flat_table table = entries[i];
+    table.require_place("a metadata entry");
+    if (!table.place(key_value_key) || !table.place(key_value_value)) {
       refuse_metadata("a metadata entry has no key or no value");
     }
-    found.emplace_back(each.text(key_value_key), each.text(key_value_value));
+    list.emplace_back(table.text(key_value_key), table.text(key_value_value));
   }
-  return found;
+  return list;
 }
 
 message_header read_header(std::span<const std::byte> metadata) {
@@ -174,43 +174,43 @@ std::int64_t id_of_dictionary(const message_header& header) {
 }
 
 batch_layout read_layout(const message_header& header, const column_tree* names) {
-  batch_layout made;
-  made.version = header.version;
-  made.body_bytes = header.body_bytes;
+  batch_layout layout;
+  layout.version = header.version;
+  layout.body_bytes = header.body_bytes;
   flat_table batch = header.table;
   if (header.kind == message_kind::dictionary_batch) {
-    made.dictionary = id_of_dictionary(header);
-    made.is_delta = header.table.scalar<std::uint8_t>(dictionary_delta, 0) != 0;
+    layout.dictionary = id_of_dictionary(header);
+    layout.is_delta = header.table.scalar<std::uint8_t>(dictionary_delta, 0) != 0;
     const auto values = header.table.table(dictionary_data);
     if (!values) {
-      refuse_metadata(concat("dictionary ", *made.dictionary, " has no values"));
+      refuse_metadata(concat("dictionary ", *layout.dictionary, " has no values"));
     }
     batch = *values;
     batch.require_place("its values");
   } else if (header.kind != message_kind::record_batch) {
     refuse_metadata("its message is a schema, expected a record batch");
   }
-  made.rows = batch.scalar<std::int64_t>(batch_length, 0);
-  if (made.rows < 0) {
-    refuse_metadata(concat("a record batch of ", made.rows, " rows"));
+  layout.rows = batch.scalar<std::int64_t>(batch_length, 0);
+  if (layout.rows < 0) {
+    refuse_metadata(concat("a record batch of ", layout.rows, " rows"));
   }
-  made.codec = codec_of(batch);
-  made.nodes = batch.view<field_node>(batch_nodes);
-  for (std::size_t i = 0; i < made.nodes.size(); ++i) {
-    if (const field_node node = made.nodes[i]; !is_sound(node)) {
+  layout.codec = codec_of(batch);
+  layout.nodes = batch.view<field_node>(batch_nodes);
+  for (std::size_t i = 0; i < layout.nodes.size(); ++i) {
+    if (const field_node node = layout.nodes[i]; !is_sound(node)) {
       refuse_metadata(concat(label_of_node(names, i), "field ", i, " has ", node.length, " rows and ",
                              node.null_count, " nulls"));
     }
   }
-  made.buffers = batch.view<buffer_place>(batch_buffers);
-  made.variadic_counts = batch.view<std::int64_t>(batch_variadic_counts);
-  check_counts(made);
-  for (std::size_t i = 0; i < made.buffers.size(); ++i) {
-    if (const auto fault = fault_of(made.buffers[i], made.body_bytes)) {
-      refuse_metadata(concat(label_of_buffer(names, made, i), "buffer ", i, " ", *fault));
+  layout.buffers = batch.view<buffer_place>(batch_buffers);
+  layout.variadic_counts = batch.view<std::int64_t>(batch_variadic_counts);
+  check_counts(layout);
+  for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
+    if (const auto fault = fault_of(layout.buffers[i], layout.body_bytes)) {
+      refuse_metadata(concat(label_of_buffer(names, layout, i), "buffer ", i, " ", *fault));
     }
   }
-  return made;
+  return layout;
 }
 
 batch_layout read_layout(std::span<const std::byte> metadata) { return read_layout(read_header(metadata)); }

@@ -163,14 +163,14 @@ void message_source::project(std::shared_ptr<const schema_index> described, std:
 }
 
 const read_columns& message_source::columns(std::int16_t version) {
-  auto& made = trees_[version == version_5 ? 1 : 0];
-  if (made == nullptr) {
+  auto& result = trees_[version == version_5 ? 1 : 0];
+  if (result == nullptr) {
     auto fresh = std::make_unique<read_columns>();
     fresh->tree = make_tree(described_->fields(), columns_, schema_table(format_, front_),
                             fresh->dictionaries, version);
-    made = std::move(fresh);
+    result = std::move(fresh);
   }
-  return *made;
+  return *result;
 }
 
 std::optional<message_source::found_message> message_source::find(std::uint64_t offset,
@@ -201,21 +201,21 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
   }
   const message_header header =
       read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
-  found_message found{.front = std::move(front.bytes), // its bytes stay where the header views them
-                      .prefix = prefix,
-                      .header = header,
-                      .offset = offset,
-                      .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
-  if (front_bytes >= 0 && found.body > from_->size()) {
+  found_message message{.front = std::move(front.bytes), // its bytes stay where the header views them
+                        .prefix = prefix,
+                        .header = header,
+                        .offset = offset,
+                        .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
+  if (front_bytes >= 0 && message.body > from_->size()) {
     throw error(errc::format,
                 concat("the message at offset ", offset, " of ", front_bytes,
                        " bytes, as the footer says, exceeds a source of ", from_->size(), " bytes"));
   }
-  if (found.body < offset + end) {
+  if (message.body < offset + end) {
     throw error(errc::format, concat("the message at offset ", offset, " has ", end,
                                      " bytes before its body, the footer says ", front_bytes));
   }
-  return found;
+  return message;
 }
 
 void message_source::bring_body(const found_message& at, bool kept) const {
@@ -227,54 +227,55 @@ void message_source::bring_body(const found_message& at, bool kept) const {
   }
 }
 
-bool message_source::read_some(const found_message& at, const column_tree& tree, source_message& made) const {
+bool message_source::read_some(const found_message& at, const column_tree& tree,
+                               source_message& message) const {
   if (columns_.size() == described_->fields().fields.size()) {
     return false;
   }
-  const auto ranges = body_ranges(made.layout, tree);
+  const auto ranges = body_ranges(message.layout, tree);
   std::int64_t needed = 0;
-  for (const buffer_place& each : ranges) {
-    needed += each.length;
+  for (const buffer_place& range : ranges) {
+    needed += range.length;
   }
   if (needed >= at.header.body_bytes / 2) {
     return false;
   }
   owned_bytes body = allocate_sparse(static_cast<std::size_t>(at.header.body_bytes));
-  for (const buffer_place& each : ranges) {
+  for (const buffer_place& range : ranges) {
     from_->read_at(
-        at.body + static_cast<std::uint64_t>(each.offset),
-        body.bytes.subspan(static_cast<std::size_t>(each.offset), static_cast<std::size_t>(each.length)));
+        at.body + static_cast<std::uint64_t>(range.offset),
+        body.bytes.subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.length)));
   }
-  made.body = body.bytes;
-  made.owner = std::move(body.owner);
-  made.temporary = true;
+  message.body = body.bytes;
+  message.owner = std::move(body.owner);
+  message.temporary = true;
   return true;
 }
 
-void message_source::read_body(const found_message& at, const column_tree* tree, source_message& made) {
+void message_source::read_body(const found_message& at, const column_tree* tree, source_message& message) {
   bring_body(at, how_ != bodies::none);
   if (how_ == bodies::none) {
     return;
   }
   const auto bytes = static_cast<std::size_t>(at.header.body_bytes);
-  const bool packed = made.layout.codec != body_codec::none;
+  const bool packed = message.layout.codec != body_codec::none;
   views_ = false;
   if (how_ == bodies::viewed && !packed) {
     if (const auto all = from_->view(); !all.empty()) {
       views_ = true; // a file that is cut short ends the process in any case
-      made.body = all.subspan(at.body, bytes);
-      made.owner = std::const_pointer_cast<byte_source>(from_);
+      message.body = all.subspan(at.body, bytes);
+      message.owner = std::const_pointer_cast<byte_source>(from_);
       return;
     }
   }
-  if (at.header.kind == message_kind::record_batch && tree != nullptr && read_some(at, *tree, made)) {
+  if (at.header.kind == message_kind::record_batch && tree != nullptr && read_some(at, *tree, message)) {
     return;
   }
   // A compressed body may have uncompressed buffers, which columns view.
   owned_bytes body = how_ == bodies::viewed ? allocate_body(ctx_, bytes) : allocate_uncharged(bytes);
   from_->read_at(at.body, body.bytes);
-  made.body = body.bytes;
-  made.owner = std::move(body.owner);
+  message.body = body.bytes;
+  message.owner = std::move(body.owner);
 }
 
 /// A dictionary of a column that is not read is skipped.
@@ -299,32 +300,33 @@ std::optional<message_source::found_message> message_source::find_in_file() cons
   const message_block& block = dictionary ? footer_.dictionaries[next_dictionary_]
                                           : footer_.batches[static_cast<std::size_t>(next_batch_)];
   const message_kind expected = dictionary ? message_kind::dictionary_batch : message_kind::record_batch;
-  std::optional<found_message> found;
+  std::optional<found_message> message;
   if (block.offset >= 0 && block.offset % 8 == 0 && block.metadata_bytes >= 0) {
-    found = find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes);
+    message = find(static_cast<std::uint64_t>(block.offset), block.metadata_bytes);
   }
-  if (!found || found->header.kind != expected) {
-    throw error(errc::format, concat("the footer names a ", name_of(expected), " at offset ", block.offset,
-                                     ", found ", found ? concat("a ", name_of(found->header.kind)) : "none"));
+  if (!message || message->header.kind != expected) {
+    throw error(errc::format,
+                concat("the footer names a ", name_of(expected), " at offset ", block.offset, ", found ",
+                       message ? concat("a ", name_of(message->header.kind)) : "none"));
   }
-  return found;
+  return message;
 }
 
 std::optional<message_source::found_message> message_source::find_in_stream() {
   while (!ended_ && next_batch_ < end_of_range()) {
-    auto found = find(at_);
-    if (!found) {
+    auto entry = find(at_);
+    if (!entry) {
       ended_ = true; // bytes behind the end of the stream are not read
       break;
     }
-    if (found->header.kind == message_kind::schema) {
+    if (entry->header.kind == message_kind::schema) {
       throw error(errc::format, concat("the message at offset ", at_, " is a second schema"));
     }
-    if (found->header.kind != message_kind::record_batch || !range_ || next_batch_ >= range_->first) {
-      return found;
+    if (entry->header.kind != message_kind::record_batch || !range_ || next_batch_ >= range_->first) {
+      return entry;
     }
-    bring_body(*found, false);
-    at_ = found->body + static_cast<std::uint64_t>(found->header.body_bytes);
+    bring_body(*entry, false);
+    at_ = entry->body + static_cast<std::uint64_t>(entry->header.body_bytes);
     from_->forget_before(at_);
     ++next_batch_;
   }
@@ -344,25 +346,25 @@ void message_source::require_same_form(const found_message& next) {
 }
 
 std::optional<source_message> message_source::next() {
-  while (auto found = find_next()) {
-    require_same_form(*found);
-    given_ = found->header.kind;
-    given_bytes_ = static_cast<std::uint64_t>(found->header.body_bytes);
-    given_end_ = found->body + given_bytes_;
-    given_front_ = found->body - found->offset;
-    const column_tree* const tree = described_ == nullptr ? nullptr : tree_of(found->header);
-    source_message made;
-    made.layout = read_layout(found->header, tree);
+  while (auto position = find_next()) {
+    require_same_form(*position);
+    given_ = position->header.kind;
+    given_bytes_ = static_cast<std::uint64_t>(position->header.body_bytes);
+    given_end_ = position->body + given_bytes_;
+    given_front_ = position->body - position->offset;
+    const column_tree* const tree = described_ == nullptr ? nullptr : tree_of(position->header);
+    source_message message;
+    message.layout = read_layout(position->header, tree);
     if (tree != nullptr) {
-      made.layout.require_entries(*tree);
+      message.layout.require_entries(*tree);
     } else if (described_ != nullptr) {
-      bring_body(*found, false);
+      bring_body(*position, false);
       accept();
       continue;
     }
-    read_body(*found, tree, made);
-    made.front = std::move(found->front); // its bytes stay where the layout views them
-    return made;
+    read_body(*position, tree, message);
+    message.front = std::move(position->front); // its bytes stay where the layout views them
+    return message;
   }
   given_ = message_kind::schema;
   return std::nullopt;

@@ -61,17 +61,17 @@ flat_description time_of(std::string_view format) {
   case 'i':
     return with_unit(flat_type::interval, static_cast<std::int16_t>(std::string_view("MDn").find(unit)));
   case 't': {
-    flat_description made = with_unit(flat_type::time, unit_of(unit));
-    made.numbers.push_back(number(time_bits, unit_of(unit) <= 1 ? 32 : 64));
-    return made;
+    flat_description description = with_unit(flat_type::time, unit_of(unit));
+    description.numbers.push_back(number(time_bits, unit_of(unit) <= 1 ? 32 : 64));
+    return description;
   }
   default: {
-    flat_description made = with_unit(flat_type::timestamp, unit_of(unit));
-    made.zone = format.substr(format.find(':') + 1);
-    if (!made.zone.empty()) {
-      made.numbers.push_back(flat_builder::offset(timestamp_zone));
+    flat_description result = with_unit(flat_type::timestamp, unit_of(unit));
+    result.zone = format.substr(format.find(':') + 1);
+    if (!result.zone.empty()) {
+      result.numbers.push_back(flat_builder::offset(timestamp_zone));
     }
-    return made;
+    return result;
   }
   }
 }
@@ -195,16 +195,16 @@ public:
     if (!described.metadata.empty()) {
       slots.push_back(flat_builder::offset(schema_metadata));
     }
-    table made = to_.add_table(slots);
-    std::size_t place = to_.add_offsets(made.place(schema_fields), described.fields.size());
-    for (const field& each : described.fields) {
-      to_.link(place, add(field_in_file(each)));
+    table table = to_.add_table(slots);
+    std::size_t place = to_.add_offsets(table.place(schema_fields), described.fields.size());
+    for (const field& field : described.fields) {
+      to_.link(place, add(field_in_file(field)));
       place += sizeof(std::uint32_t);
     }
     if (!described.metadata.empty()) {
-      add(made.place(schema_metadata), described.metadata);
+      add(table.place(schema_metadata), described.metadata);
     }
-    return made;
+    return table;
   }
 
 private:
@@ -224,58 +224,58 @@ private:
     if (!metadata.empty()) {
       slots.push_back(flat_builder::offset(field_metadata));
     }
-    table made = to_.add_table(slots);
-    to_.add_text(made.place(field_name), of.name);
-    add_type(made.place(field_type), stored, type);
+    table table = to_.add_table(slots);
+    to_.add_text(table.place(field_name), of.name);
+    add_type(table.place(field_type), stored, type);
     if (values != nullptr) {
-      add_dictionary(made.place(field_dictionary), of.type, id);
+      add_dictionary(table.place(field_dictionary), of.type, id);
     }
-    std::size_t place = to_.add_offsets(made.place(field_children), stored.children().size());
+    std::size_t place = to_.add_offsets(table.place(field_children), stored.children().size());
     for (const field& child : stored.children()) {
       to_.link(place, add(child));
       place += sizeof(std::uint32_t);
     }
     if (!metadata.empty()) {
-      add(made.place(field_metadata), metadata);
+      add(table.place(field_metadata), metadata);
     }
-    return made;
+    return table;
   }
 
   void add_type(std::size_t place, const data_type& type, const flat_description& described) {
-    const table made = to_.add_table(described.numbers);
-    to_.link(place, made);
+    const table table = to_.add_table(described.numbers);
+    to_.link(place, table);
     if (!described.zone.empty()) {
-      to_.add_text(made.place(timestamp_zone), described.zone);
+      to_.add_text(table.place(timestamp_zone), described.zone);
     } else if (described.kind == flat_type::either) {
       const auto codes = type.type_codes();
-      to_.add_numbers(made.place(union_type_ids), std::vector<std::int32_t>(codes.begin(), codes.end()));
+      to_.add_numbers(table.place(union_type_ids), std::vector<std::int32_t>(codes.begin(), codes.end()));
     }
   }
 
   void add_dictionary(std::size_t place, const data_type& type, std::int64_t id) {
-    const table made = to_.add_table({number(encoding_id, id), flat_builder::offset(encoding_indices),
-                                      number(encoding_ordered, std::uint8_t{type.ordered()})});
-    to_.link(place, made);
-    to_.link(made.place(encoding_indices), to_.add_table(describe(*type.index_type()).numbers));
+    const table table = to_.add_table({number(encoding_id, id), flat_builder::offset(encoding_indices),
+                                       number(encoding_ordered, std::uint8_t{type.ordered()})});
+    to_.link(place, table);
+    to_.link(table.place(encoding_indices), to_.add_table(describe(*type.index_type()).numbers));
   }
 
   static metadata_list metadata_of(const field& of) {
-    metadata_list found = of.metadata;
+    metadata_list list = of.metadata;
     if (!of.type.extension_name().empty()) {
-      found.insert(found.begin(), {{std::string(extension_name_key), of.type.extension_name()},
-                                   {std::string(extension_metadata_key), of.type.extension_metadata()}});
+      list.insert(list.begin(), {{std::string(extension_name_key), of.type.extension_name()},
+                                 {std::string(extension_metadata_key), of.type.extension_metadata()}});
     }
-    return found;
+    return list;
   }
 
   void add(std::size_t place, const metadata_list& metadata) {
     std::size_t entry = to_.add_offsets(place, metadata.size());
     for (const auto& [key, value] : metadata) {
-      const table made =
+      const table table =
           to_.add_table({flat_builder::offset(key_value_key), flat_builder::offset(key_value_value)});
-      to_.link(entry, made);
-      to_.add_text(made.place(key_value_key), key);
-      to_.add_text(made.place(key_value_value), value);
+      to_.link(entry, table);
+      to_.add_text(table.place(key_value_key), key);
+      to_.add_text(table.place(key_value_value), value);
       entry += sizeof(std::uint32_t);
     }
   }
@@ -378,19 +378,19 @@ flat_builder::table add_schema(flat_builder& to, const schema& described) {
 }
 
 std::vector<std::byte> encode_schema(const schema& described) {
-  std::vector<std::byte> made;
-  flat_builder to(made);
+  std::vector<std::byte> bytes;
+  flat_builder to(bytes);
   const table message =
       to.add_table({number(message_version, version_5), number(message_header_type, header_of_schema),
                     flat_builder::offset(message_table), number(message_body_bytes, std::int64_t{0})});
   to.set_root(message);
   to.link(message.place(message_table), add_schema(to, described));
-  return made;
+  return bytes;
 }
 
 std::vector<std::byte> encode_footer(const schema& described, const file_footer& blocks) {
-  std::vector<std::byte> made;
-  flat_builder to(made);
+  std::vector<std::byte> bytes;
+  flat_builder to(bytes);
   const table footer =
       to.add_table({number(footer_version, version_5), flat_builder::offset(footer_schema),
                     flat_builder::offset(footer_dictionaries), flat_builder::offset(footer_batches)});
@@ -398,7 +398,7 @@ std::vector<std::byte> encode_footer(const schema& described, const file_footer&
   to.link(footer.place(footer_schema), add_schema(to, described));
   to.add_structs(footer.place(footer_dictionaries), std::span(blocks.dictionaries));
   to.add_structs(footer.place(footer_batches), std::span(blocks.batches));
-  return made;
+  return bytes;
 }
 
 void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat) {
@@ -418,22 +418,22 @@ void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch, 
   constexpr std::size_t counts = 3 * 2 * sizeof(std::uint32_t); // with padding before them
   const std::size_t packed = kind.codec == body_codec::none ? 0 : compression_bytes;
   const std::size_t at = append_room(to, batch_at + list_distance + counts + lists + packed);
-  flat_buffer made{std::span(to).subspan(at)};
-  made.link(0, message_at);
+  flat_buffer buffer{std::span(to).subspan(at)};
+  buffer.link(0, message_at);
   // The fields of Message: version, header_type, header, bodyLength.
-  made.put_table<4>(message_at - 16, message_at, 20, {16, 18, 12, 4});
-  made.put(message_at + 4, body_bytes);
-  made.link(message_at + 12, dictionary_at);
-  made.put(message_at + 16, version_5);
-  made.put(message_at + 18, dictionary ? header_of_dictionary : header_of_batch);
+  buffer.put_table<4>(message_at - 16, message_at, 20, {16, 18, 12, 4});
+  buffer.put(message_at + 4, body_bytes);
+  buffer.link(message_at + 12, dictionary_at);
+  buffer.put(message_at + 16, version_5);
+  buffer.put(message_at + 18, dictionary ? header_of_dictionary : header_of_batch);
   if (dictionary) {
     // The fields of DictionaryBatch: id, data, isDelta.
-    made.put_table<3>(dictionary_at - 16, dictionary_at, 20, {4, 12, 16});
-    made.put(dictionary_at + 4, *kind.dictionary);
-    made.link(dictionary_at + 12, batch_at);
-    made.put(dictionary_at + 16, static_cast<std::uint8_t>(kind.is_delta ? 1 : 0));
+    buffer.put_table<3>(dictionary_at - 16, dictionary_at, 20, {4, 12, 16});
+    buffer.put(dictionary_at + 4, *kind.dictionary);
+    buffer.link(dictionary_at + 12, batch_at);
+    buffer.put(dictionary_at + 16, static_cast<std::uint8_t>(kind.is_delta ? 1 : 0));
   }
-  put_batch(made, batch_at, batch, kind.codec);
+  put_batch(buffer, batch_at, batch, kind.codec);
 }
 
 void append_end_of_stream(std::vector<std::byte>& to) { append_message(to, {}); }

@@ -21,27 +21,27 @@ namespace {
 const metadata_list::value_type byte_bool_mark{"saeta.bool8", "bytes"};
 
 field described(const field& of) {
-  field made = described_as(of, symbol_form::dictionary);
-  if (made.type.is_byte_bool()) {
-    made.type = data_type::bool8();
-    made.metadata.push_back(byte_bool_mark);
+  field field = described_as(of, symbol_form::dictionary);
+  if (field.type.is_byte_bool()) {
+    field.type = data_type::bool8();
+    field.metadata.push_back(byte_bool_mark);
   }
-  return made;
+  return field;
 }
 
 field shown(const field& of) {
-  field made = resolve_symbols(of);
-  const auto mark = std::ranges::find(made.metadata, byte_bool_mark);
-  if (mark != made.metadata.end() && made.type == data_type::bool8()) {
-    made.type = data_type::byte_bool();
-    made.metadata.erase(mark);
+  field field = resolve_symbols(of);
+  const auto mark = std::ranges::find(field.metadata, byte_bool_mark);
+  if (mark != field.metadata.end() && field.type == data_type::bool8()) {
+    field.type = data_type::byte_bool();
+    field.metadata.erase(mark);
   }
-  return made;
+  return field;
 }
 
 std::size_t places_of_dictionaries(const column_tree& of) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(of.nodes, [](const tree_node& each) { return each.dictionary != no_node; }));
+      std::ranges::count_if(of.nodes, [](const tree_node& node) { return node.dictionary != no_node; }));
 }
 
 /// Finds the places of all columns. `fields` and `flat` are known.
@@ -50,21 +50,21 @@ void place_columns(packed_schema& of) {
   std::iota(all.begin(), all.end(), 0);
   of.tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries, version_5);
   std::size_t places = places_of_dictionaries(of.tree);
-  for (const auto& each : of.dictionaries.trees) {
-    places += places_of_dictionaries(*each);
+  for (const auto& tree : of.dictionaries.trees) {
+    places += places_of_dictionaries(*tree);
   }
   of.own_dictionaries = places == of.dictionaries.trees.size();
 }
 
 std::unique_ptr<const packed_schema> encode(const schema& of) {
   require_writable(of);
-  auto made = std::make_unique<packed_schema>();
-  made->shown = of;
-  made->fields.metadata = of.metadata;
-  std::ranges::transform(of.fields, std::back_inserter(made->fields.fields), described);
-  made->flat = encode_schema(made->fields);
-  place_columns(*made);
-  return made;
+  auto schema = std::make_unique<packed_schema>();
+  schema->shown = of;
+  schema->fields.metadata = of.metadata;
+  std::ranges::transform(of.fields, std::back_inserter(schema->fields.fields), described);
+  schema->flat = encode_schema(schema->fields);
+  place_columns(*schema);
+  return schema;
 }
 
 std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
@@ -72,17 +72,17 @@ std::unique_ptr<const packed_schema> decode(std::span<const std::byte> flat) {
       order != 0) {
     throw error(errc::unsupported, concat("its schema has byte order ", order, ", expected 0 (little)"));
   }
-  auto made = std::make_unique<packed_schema>();
-  made->flat.assign(flat.begin(), flat.end());
-  source_schema read = read_schema(container::stream, made->flat);
+  auto schema = std::make_unique<packed_schema>();
+  schema->flat.assign(flat.begin(), flat.end());
+  source_schema read = read_schema(container::stream, schema->flat);
   for (const auto& [number, _] : read.obstacles) {
     read.require_supported(number);
   }
-  made->fields = std::move(read.fields);
-  made->shown.metadata = made->fields.metadata;
-  std::ranges::transform(made->fields.fields, std::back_inserter(made->shown.fields), shown);
-  place_columns(*made);
-  return made;
+  schema->fields = std::move(read.fields);
+  schema->shown.metadata = schema->fields.metadata;
+  std::ranges::transform(schema->fields.fields, std::back_inserter(schema->shown.fields), shown);
+  place_columns(*schema);
+  return schema;
 }
 
 /// The schemas that were encoded or read last, latest first. Tables that are made or arrive one after the
@@ -91,24 +91,24 @@ class recent_schemas {
 public:
   /// A form for an equal schema; null if there is none.
   std::shared_ptr<const packed_schema> find(const schema& shown) {
-    return find_if([&](const decoded_schema& each) {
-             return each.form->own_dictionaries && each.form->shown == shown;
+    return find_if([&](const decoded_schema& schema) {
+             return schema.form->own_dictionaries && schema.form->shown == shown;
            })
         .form;
   }
   /// What was read from the same bytes; empty if there is nothing.
   decoded_schema find(std::span<const std::byte> flat) {
-    return find_if([&](const decoded_schema& each) {
-      const std::vector<std::byte>& known = each.form->flat;
-      return each.shown != nullptr && known.size() == flat.size() &&
+    return find_if([&](const decoded_schema& schema) {
+      const std::vector<std::byte>& known = schema.form->flat;
+      return schema.shown != nullptr && known.size() == flat.size() &&
              std::memcmp(known.data(), flat.data(), flat.size()) == 0;
     });
   }
-  /// @param made  without `shown` if the form was encoded
-  void add(decoded_schema made) {
-    const bool has_symbols =
-        std::ranges::any_of(made.form->shown.fields, [](const field& each) { return each.type.is_symbol(); });
-    if (made.form->flat.size() > largest || (made.shown == nullptr && has_symbols)) {
+  /// @param schema  without `shown` if the form was encoded
+  void add(decoded_schema schema) {
+    const bool has_symbols = std::ranges::any_of(schema.form->shown.fields,
+                                                 [](const field& field) { return field.type.is_symbol(); });
+    if (schema.form->flat.size() > largest || (schema.shown == nullptr && has_symbols)) {
       return; // symbols would keep their table
     }
     decoded_schema dropped;
@@ -117,18 +117,18 @@ public:
       dropped = std::move(kept_.back());
       kept_.pop_back();
     }
-    kept_.insert(kept_.begin(), std::move(made));
+    kept_.insert(kept_.begin(), std::move(schema));
   }
 
 private:
   template <class Predicate>
   decoded_schema find_if(Predicate is_it) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(kept_, is_it);
-    if (found == kept_.end()) {
+    const auto match = std::ranges::find_if(kept_, is_it);
+    if (match == kept_.end()) {
       return {};
     }
-    std::rotate(kept_.begin(), found, found + 1);
+    std::rotate(kept_.begin(), match, match + 1);
     return kept_.front();
   }
 
@@ -156,17 +156,17 @@ std::shared_ptr<const packed_schema> packed_form(const schema_index& of) {
 
 decoded_schema decode_schema(std::span<const std::byte> flat) {
   recent_schemas& known = recent.get();
-  if (decoded_schema found = known.find(flat); found.form != nullptr) {
-    return found;
+  if (decoded_schema schema = known.find(flat); schema.form != nullptr) {
+    return schema;
   }
-  decoded_schema made;
-  made.form = decode(flat);
-  made.shown = std::make_shared<const schema_index>(made.form->shown);
-  if (made.form->own_dictionaries) {
-    static_cast<void>(made.shown->derived<packed_schema>([&](const schema&) { return made.form; }));
+  decoded_schema result;
+  result.form = decode(flat);
+  result.shown = std::make_shared<const schema_index>(result.form->shown);
+  if (result.form->own_dictionaries) {
+    static_cast<void>(result.shown->derived<packed_schema>([&](const schema&) { return result.form; }));
   }
-  known.add(made);
-  return made;
+  known.add(result);
+  return result;
 }
 
 } // namespace saeta::ipc::detail

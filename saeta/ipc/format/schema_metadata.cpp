@@ -186,21 +186,21 @@ private:
       throw error(errc::unsupported,
                   concat("the schema has more than ", max_fields, " fields, the most that are supported"));
     }
-    field made{.name = std::string(plain_text(path_.back(), "name", depth == 0 ? "name" : "type")),
-               .type = type_of(described, depth),
-               .nullable = described.scalar<std::uint8_t>(field_nullable, 0) != 0,
-               .metadata = {}};
+    field field{.name = std::string(plain_text(path_.back(), "name", depth == 0 ? "name" : "type")),
+                .type = type_of(described, depth),
+                .nullable = described.scalar<std::uint8_t>(field_nullable, 0) != 0,
+                .metadata = {}};
     path_.resize(static_cast<std::size_t>(depth) + 1);
     if (!described.place(field_metadata)) {
-      return made;
+      return field;
     }
-    made.metadata = read_metadata(described, field_metadata);
-    made.type = take_extension(made.type, made.metadata);
-    require_utf8(made.type.extension_name(), extension_name_key);
+    field.metadata = read_metadata(described, field_metadata);
+    field.type = take_extension(field.type, field.metadata);
+    require_utf8(field.type.extension_name(), extension_name_key);
     if (depth == 0) { // inside another type, symbols keep their storage type
-      made.type = symbols_by_metadata(made.type, made.metadata).value_or(made.type);
+      field.type = symbols_by_metadata(field.type, field.metadata).value_or(field.type);
     }
-    return made;
+    return field;
   }
 
   static void require_utf8(std::string_view text, std::string_view part) {
@@ -221,17 +221,17 @@ private:
   }
 
   data_type type_of(const flat_table& described, int depth) {
-    const data_type made = values_of(described, depth);
+    const data_type type = values_of(described, depth);
     const auto encoding = described.table(field_dictionary);
     if (!encoding) {
-      return made;
+      return type;
     }
     const auto indices = encoding->table(encoding_indices);
     encoding->require_place("a dictionary");
     require(indices.has_value(), "a dictionary without a type of its indices");
     indices->require_place("a type of indices");
     static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // it is read later
-    return data_type::dictionary(data_type::parse(integer_format(*indices)), made,
+    return data_type::dictionary(data_type::parse(integer_format(*indices)), type,
                                  encoding->scalar<std::uint8_t>(encoding_ordered, 0) != 0);
   }
 
@@ -306,25 +306,25 @@ source_schema read_schema(container format, std::span<const std::byte> front) {
   if (order > 1) {
     refuse_metadata(concat("its byte order is ", order, ", expected 0 or 1"));
   }
-  source_schema made;
+  source_schema schema;
   const flat_tables fields = described.tables(schema_fields);
-  made.fields.fields.reserve(fields.size());
+  schema.fields.fields.reserve(fields.size());
   field_reader reader;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    made.fields.fields.push_back(reader.column(fields[i]));
+    schema.fields.fields.push_back(reader.column(fields[i]));
     if (!reader.obstacle().empty()) {
-      made.obstacles.emplace(i, reader.obstacle());
+      schema.obstacles.emplace(i, reader.obstacle());
     }
   }
-  made.fields.metadata = read_metadata(described, schema_metadata);
+  schema.fields.metadata = read_metadata(described, schema_metadata);
   static_cast<void>(described.view<std::int64_t>(schema_features));
-  return made;
+  return schema;
 }
 
 void source_schema::require_supported(std::size_t number) const {
-  if (const auto found = obstacles.find(number); found != obstacles.end()) {
+  if (const auto entry = obstacles.find(number); entry != obstacles.end()) {
     throw error(errc::unsupported,
-                concat("column '", fields.fields[number].name.c_str(), "' ", found->second));
+                concat("column '", fields.fields[number].name.c_str(), "' ", entry->second));
   }
 }
 

@@ -56,11 +56,11 @@ file_source::file_source(const std::filesystem::path& file, const opened& found,
 
 std::shared_ptr<const file_source> file_source::open(const std::filesystem::path& file, bool keep_open) {
   auto found = std::make_shared<const open_file>(file);
-  std::shared_ptr<const file_source> made(new file_source(file, found, keep_open));
+  std::shared_ptr<const file_source> source(new file_source(file, found, keep_open));
   if (!keep_open) {
     keep_for_a_while(std::move(found));
   }
-  return made;
+  return source;
 }
 
 file_source::opened file_source::file() const {

@@ -128,9 +128,9 @@ std::string_view other_format(std::span<const std::byte> beginning) {
       known{"SQLi"sv, "an SQLite database"sv},
       known{"\x93NUM"sv, "a NumPy file: read it with numpy.load"sv},
   };
-  for (const known& each : formats) {
-    if (beginning.size() >= each.front.size() && is_beginning(beginning, each.front)) {
-      return each.name;
+  for (const known& format : formats) {
+    if (beginning.size() >= format.front.size() && is_beginning(beginning, format.front)) {
+      return format.name;
     }
   }
   const auto is_text = [](std::byte byte) {
@@ -328,15 +328,15 @@ void live_source::read_at(std::uint64_t offset, std::span<std::byte> target) con
   if (target.empty()) {
     return;
   }
-  const auto found = std::ranges::find_if(parts_, [&](const part& each) {
-    return each.offset <= offset && offset - each.offset < each.filled &&
-           target.size() <= each.filled - (offset - each.offset);
+  const auto match = std::ranges::find_if(parts_, [&](const part& part) {
+    return part.offset <= offset && offset - part.offset < part.filled &&
+           target.size() <= part.filled - (offset - part.offset);
   });
-  if (found == parts_.end()) {
+  if (match == parts_.end()) {
     throw error(errc::io, concat(name(), ": ", target.size(), " bytes at offset ", offset,
                                  " were not requested, or were already dropped"));
   }
-  std::copy_n(found->bytes.get() + (offset - found->offset), target.size(), target.begin());
+  std::copy_n(match->bytes.get() + (offset - match->offset), target.size(), target.begin());
 }
 
 void live_source::forget_before(std::uint64_t offset) const {

@@ -34,28 +34,28 @@ public:
                                      }},
         decoder_(packed_) {}
 
-  void add_buffer(host_array& made, std::size_t number, const field_node& rows) {
-    const std::size_t index = made.buffers.size();
-    const buffer_spec spec = made.type.buffer(index);
+  void add_buffer(host_array& array, std::size_t number, const field_node& rows) {
+    const std::size_t index = array.buffers.size();
+    const buffer_spec spec = array.type.buffer(index);
     if (spec.role == buffer_role::validity && rows.null_count == 0) {
-      made.buffers.push_back({}); // a null count of 0 is believed, whatever the bitmap says
+      array.buffers.push_back({}); // a null count of 0 is believed, whatever the bitmap says
       return;
     }
     range bytes = bytes_of(number);
-    require_bytes(number, bytes.size(), required_bytes(made.type, index, rows.length), spec.name);
+    require_bytes(number, bytes.size(), required_bytes(array.type, index, rows.length), spec.name);
     if (to_.big_endian) {
-      bytes = swapped(made.type, index, bytes);
+      bytes = swapped(array.type, index, bytes);
     }
-    made.buffers.push_back(bytes);
+    array.buffers.push_back(bytes);
   }
 
-  void set_nulls(host_array& made, const field_node& rows) const {
-    if (!made.type.has_validity()) {
-      made.null_count = made.type.id() == type_id::null ? rows.length : 0;
+  void set_nulls(host_array& array, const field_node& rows) const {
+    if (!array.type.has_validity()) {
+      array.null_count = array.type.id() == type_id::null ? rows.length : 0;
     } else if (rows.null_count <= 0) {
-      made.null_count = rows.null_count;
+      array.null_count = rows.null_count;
     } else if (to_.counts_nulls) {
-      made.null_count = in_host_memory().count_nulls(made.buffers[0].data(), 0, rows.length);
+      array.null_count = in_host_memory().count_nulls(array.buffers[0].data(), 0, rows.length);
     }
   }
 
@@ -71,25 +71,25 @@ public:
   }
 
   static host_array empty(const data_type& type) {
-    host_array made;
-    made.type = type;
-    made.null_count = 0;
-    made.buffers.resize(type.buffer_count());
+    host_array array;
+    array.type = type;
+    array.null_count = 0;
+    array.buffers.resize(type.buffer_count());
     if (const data_type* const values = type.value_type()) {
-      made.dictionary = std::make_shared<const host_array>(empty(*values));
+      array.dictionary = std::make_shared<const host_array>(empty(*values));
     }
     for (const field& child : type.children()) {
-      made.children.push_back(empty(child.type));
+      array.children.push_back(empty(child.type));
     }
-    return made;
+    return array;
   }
 
-  [[nodiscard]] host_array finish(host_array&& made, const tree_node& node) const {
-    if (made.length != 0) {
+  [[nodiscard]] host_array finish(host_array&& array, const tree_node& node) const {
+    if (array.length != 0) {
       require_no_nulls_of_unions(node);
-      require_structure(made);
+      require_structure(array);
     }
-    return std::move(made);
+    return std::move(array);
   }
 
 private:
@@ -106,9 +106,9 @@ private:
   }
 
   std::span<std::byte> allocate(std::size_t bytes) {
-    owned_bytes made = allocate_body(to_.ctx, bytes);
-    owners_.push_back(std::move(made.owner));
-    return made.bytes;
+    owned_bytes result = allocate_body(to_.ctx, bytes);
+    owners_.push_back(std::move(result.owner));
+    return result.bytes;
   }
 
   range bytes_of(std::size_t number) {
@@ -117,8 +117,8 @@ private:
       return {};
     }
     const auto at = static_cast<std::size_t>(place.offset);
-    const range found = body_.subspan(at, static_cast<std::size_t>(place.length));
-    return batch_.codec == body_codec::none ? found : decoded(number, found);
+    const range range = body_.subspan(at, static_cast<std::size_t>(place.length));
+    return batch_.codec == body_codec::none ? range : decoded(number, range);
   }
 
   range decoded(std::size_t number, range packed) {
@@ -144,10 +144,10 @@ private:
     if (index >= type.buffer_count() || bytes.empty() || spec.is_bitmap() || spec.width <= 1) {
       return bytes;
     }
-    const std::span<std::byte> made = allocate(bytes.size());
-    std::ranges::copy(bytes, made.begin());
-    swap_order(type, index, made);
-    return made;
+    const std::span<std::byte> result = allocate(bytes.size());
+    std::ranges::copy(bytes, result.begin());
+    swap_order(type, index, result);
+    return result;
   }
 
   /// Version 4 gave unions a validity, which Arrow 1.0 removed.
@@ -161,36 +161,36 @@ private:
     }
   }
 
-  static void require_structure(const host_array& made) {
-    if (made.type.offset_width() != 0) {
-      require_offsets(made);
-    } else if (made.type.mapping() == row_mapping::run_ends) {
-      require_runs(made);
+  static void require_structure(const host_array& array) {
+    if (array.type.offset_width() != 0) {
+      require_offsets(array);
+    } else if (array.type.mapping() == row_mapping::run_ends) {
+      require_runs(array);
     }
   }
 
-  static void require_offsets(const host_array& made) {
-    const std::size_t width = made.type.offset_width();
-    const std::int64_t first = read_offset(made.buffers[1].data(), width, 0);
-    const std::int64_t last = read_offset(made.buffers[1].data(), width, made.length);
-    const bool bytes = made.children.empty();
-    const std::int64_t limit = bytes ? std::ssize(made.buffers[2]) : made.children.front().length;
+  static void require_offsets(const host_array& array) {
+    const std::size_t width = array.type.offset_width();
+    const std::int64_t first = read_offset(array.buffers[1].data(), width, 0);
+    const std::int64_t last = read_offset(array.buffers[1].data(), width, array.length);
+    const bool bytes = array.children.empty();
+    const std::int64_t limit = bytes ? std::ssize(array.buffers[2]) : array.children.front().length;
     if (first < 0 || last < first || last > limit) {
       throw error(errc::format, concat("the offsets of its first and last value are ", first, " and ", last,
                                        ", there are ", limit, bytes ? " bytes" : " values"));
     }
   }
 
-  static void require_runs(const host_array& made) {
-    const host_array& ends = made.children[0];
-    const host_array& values = made.children[1];
+  static void require_runs(const host_array& array) {
+    const host_array& ends = array.children[0];
+    const host_array& values = array.children[1];
     if (ends.length != values.length || ends.null_count != 0) {
       throw error(errc::format, concat(ends.length, " run ends with null_count ", ends.null_count, " and ",
                                        values.length, " values"));
     }
     const auto width = static_cast<std::size_t>(ends.type.byte_width());
-    if (ends.length == 0 || read_offset(ends.buffers[1].data(), width, ends.length - 1) < made.length) {
-      throw error(errc::format, concat("its ", ends.length, " run ends do not reach row ", made.length - 1));
+    if (ends.length == 0 || read_offset(ends.buffers[1].data(), width, ends.length - 1) < array.length) {
+      throw error(errc::format, concat("its ", ends.length, " run ends do not reach row ", array.length - 1));
     }
   }
 
@@ -266,8 +266,8 @@ std::shared_ptr<const host_array> host_dictionaries::values(std::size_t number, 
   entry& known = all_[number];
   if (known.parts.size() > 1) {
     std::vector<const host_array*> parts;
-    for (const host_array& each : known.parts) {
-      parts.push_back(&each);
+    for (const host_array& part : known.parts) {
+      parts.push_back(&part);
     }
     std::vector<std::shared_ptr<void>> owners;
     host_array joined = join_arrays(to.ctx, parts, owners);
@@ -294,26 +294,26 @@ host_batch host_columns(const host_target& to, const read_columns& columns, cons
                         host_dictionaries& dictionaries) {
   const column_tree& tree = columns.tree;
   std::vector<std::shared_ptr<void>> owners;
-  host_batch made;
-  made.rows = message.layout.rows;
-  made.arrays.reserve(tree.roots.size());
+  host_batch batch;
+  batch.rows = message.layout.rows;
+  batch.arrays.reserve(tree.roots.size());
   array_maker maker(to, message, dictionaries, owners);
   host_message entries(message.layout, tree, maker);
   for (const std::size_t root : tree.roots) {
-    made.arrays.push_back(entries.take(root, *tree.nodes[root].type));
-    if (made.arrays.back().length != made.rows) {
-      throw error(errc::format, concat(tree.label(root), ": ", made.arrays.back().length,
-                                       " rows in a record batch of ", made.rows));
+    batch.arrays.push_back(entries.take(root, *tree.nodes[root].type));
+    if (batch.arrays.back().length != batch.rows) {
+      throw error(errc::format, concat(tree.label(root), ": ", batch.arrays.back().length,
+                                       " rows in a record batch of ", batch.rows));
     }
   }
-  made.memory = message.body;
+  batch.memory = message.body;
   if (owners.empty()) {
-    made.keepalive = message.owner;
+    batch.keepalive = message.owner;
   } else {
     owners.push_back(message.owner);
-    made.keepalive = std::make_shared<std::vector<std::shared_ptr<void>>>(std::move(owners));
+    batch.keepalive = std::make_shared<std::vector<std::shared_ptr<void>>>(std::move(owners));
   }
-  return made;
+  return batch;
 }
 
 namespace {

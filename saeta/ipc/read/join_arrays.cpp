@@ -28,40 +28,40 @@ public:
 
   host_array join(array_list parts) {
     const data_type& type = parts.front()->type;
-    host_array made;
-    made.type = type;
-    made.null_count = 0;
-    for (const host_array* each : parts) {
-      made.length = checked_add(made.length, each->length, "values of a dictionary");
-      const bool known = each->null_count >= 0 && made.null_count >= 0;
-      made.null_count = known ? made.null_count + each->null_count : column::unknown_nulls;
+    host_array array;
+    array.type = type;
+    array.null_count = 0;
+    for (const host_array* part : parts) {
+      array.length = checked_add(array.length, part->length, "values of a dictionary");
+      const bool known = part->null_count >= 0 && array.null_count >= 0;
+      array.null_count = known ? array.null_count + part->null_count : column::unknown_nulls;
     }
     for (std::size_t i = 0; i < type.buffer_count(); ++i) {
-      made.buffers.push_back(join_buffers(parts, i, made.length));
+      array.buffers.push_back(join_buffers(parts, i, array.length));
     }
-    for (const host_array* each : parts) {
-      for (std::size_t i = type.buffer_count(); i < each->buffers.size(); ++i) {
-        made.buffers.push_back(each->buffers[i]);
+    for (const host_array* part : parts) {
+      for (std::size_t i = type.buffer_count(); i < part->buffers.size(); ++i) {
+        array.buffers.push_back(part->buffers[i]);
       }
     }
     if (type.id() == type_id::dictionary) {
-      made.dictionary = parts.back()->dictionary; // it begins with those of the other parts
+      array.dictionary = parts.back()->dictionary; // it begins with those of the other parts
     }
-    join_children(parts, made);
-    return made;
+    join_children(parts, array);
+    return array;
   }
 
 private:
   std::span<std::byte> allocate(std::size_t bytes) {
-    owned_bytes made = allocate_body(ctx_, bytes);
-    owners_.push_back(std::move(made.owner));
-    return made.bytes;
+    owned_bytes result = allocate_body(ctx_, bytes);
+    owners_.push_back(std::move(result.owner));
+    return result.bytes;
   }
 
   range join_buffers(array_list parts, std::size_t index, std::int64_t rows) {
     const buffer_spec spec = parts.front()->type.buffer(index);
     if (spec.is_bitmap()) {
-      const auto absent = [&](const host_array* each) { return each->buffers[index].empty(); };
+      const auto absent = [&](const host_array* array) { return array->buffers[index].empty(); };
       return std::ranges::all_of(parts, absent) ? range() : join_bits(parts, index, rows);
     }
     return spec.role == buffer_role::bytes ? join_bytes(parts) : join_numbers(parts, index, rows);
@@ -71,18 +71,18 @@ private:
   static bool is_set(range bits, std::int64_t row) { return bits.empty() || bit_at(bits, row); }
 
   range join_bits(array_list parts, std::size_t index, std::int64_t rows) {
-    const auto made = allocate(static_cast<std::size_t>(rows + 7) / 8);
-    std::ranges::fill(made, std::byte{0});
+    const auto result = allocate(static_cast<std::size_t>(rows + 7) / 8);
+    std::ranges::fill(result, std::byte{0});
     std::int64_t at = 0;
-    for (const host_array* each : parts) {
-      const range bits = each->buffers[index];
-      for (std::int64_t row = 0; row < each->length; ++row, ++at) {
+    for (const host_array* part : parts) {
+      const range bits = part->buffers[index];
+      for (std::int64_t row = 0; row < part->length; ++row, ++at) {
         if (is_set(bits, row)) {
-          made[static_cast<std::size_t>(at / 8)] |= std::byte{1} << (at % 8);
+          result[static_cast<std::size_t>(at / 8)] |= std::byte{1} << (at % 8);
         }
       }
     }
-    return made;
+    return result;
   }
 
   /// The bytes that the offsets of a part lead to.
@@ -102,45 +102,45 @@ private:
 
   range join_bytes(array_list parts) {
     std::size_t bytes = 0;
-    for (const host_array* each : parts) {
-      bytes += named_bytes(*each).size();
+    for (const host_array* part : parts) {
+      bytes += named_bytes(*part).size();
     }
-    const auto made = allocate(bytes);
+    const auto result = allocate(bytes);
     std::size_t at = 0;
-    for (const host_array* each : parts) {
-      const range named = named_bytes(*each);
-      std::ranges::copy(named, made.begin() + static_cast<std::ptrdiff_t>(at));
+    for (const host_array* array : parts) {
+      const range named = named_bytes(*array);
+      std::ranges::copy(named, result.begin() + static_cast<std::ptrdiff_t>(at));
       at += named.size();
     }
-    return made;
+    return result;
   }
 
   range join_numbers(array_list parts, std::size_t index, std::int64_t rows) {
     const data_type& type = parts.front()->type;
     const buffer_spec spec = type.buffer(index);
     const auto width = static_cast<std::size_t>(spec.width);
-    const auto made = allocate(required_bytes(type, index, rows));
+    const auto result = allocate(required_bytes(type, index, rows));
     bases before;
     before.rows.resize(type.children().size());
     std::size_t at = 0;
-    for (const host_array* each : parts) {
-      if (each->length == 0) {
+    for (const host_array* part : parts) {
+      if (part->length == 0) {
         continue;
       }
       // The last offset of a part is the first one of the next.
-      const std::size_t bytes = required_bytes(type, index, each->length);
-      std::ranges::copy(each->buffers[index].first(bytes), made.begin() + static_cast<std::ptrdiff_t>(at));
-      shift(*each, index, made.subspan(at, bytes), before);
+      const std::size_t bytes = required_bytes(type, index, part->length);
+      std::ranges::copy(part->buffers[index].first(bytes), result.begin() + static_cast<std::ptrdiff_t>(at));
+      shift(*part, index, result.subspan(at, bytes), before);
       at += bytes - (spec.role == buffer_role::offsets ? width : 0);
-      for (std::size_t i = 0; i < each->children.size(); ++i) {
-        before.rows[i] += kept_rows(*each, i);
+      for (std::size_t i = 0; i < part->children.size(); ++i) {
+        before.rows[i] += kept_rows(*part, i);
       }
-      if (spec.role == buffer_role::offsets && each->children.empty()) {
-        before.bytes += std::ssize(named_bytes(*each));
+      if (spec.role == buffer_role::offsets && part->children.empty()) {
+        before.bytes += std::ssize(named_bytes(*part));
       }
-      before.buffers += static_cast<std::int64_t>(each->buffers.size() - type.buffer_count());
+      before.buffers += static_cast<std::int64_t>(part->buffers.size() - type.buffer_count());
     }
-    return made;
+    return result;
   }
 
   /// Makes the numbers of a part count from the beginning of the first one.
@@ -215,28 +215,28 @@ private:
     return used.count;
   }
 
-  void join_children(array_list parts, host_array& made) {
-    for (std::size_t i = 0; i < made.type.children().size(); ++i) {
+  void join_children(array_list parts, host_array& array) {
+    for (std::size_t i = 0; i < array.type.children().size(); ++i) {
       std::vector<host_array> cut;
       std::vector<const host_array*> of_child;
       cut.reserve(parts.size());
-      for (const host_array* each : parts) {
-        if (each->length == 0) {
+      for (const host_array* array : parts) {
+        if (array->length == 0) {
           continue;
         }
-        host_array& part = cut.emplace_back(each->children[i]);
-        const std::int64_t kept = kept_rows(*each, i);
+        host_array& part = cut.emplace_back(array->children[i]);
+        const std::int64_t kept = kept_rows(*array, i);
         part.null_count = nulls_of_part(part.null_count, part.length, kept);
         part.length = kept;
         of_child.push_back(&part);
       }
       if (of_child.empty()) {
-        made.children.push_back(parts.front()->children[i]);
+        array.children.push_back(parts.front()->children[i]);
         continue;
       }
-      made.children.push_back(join(of_child));
-      if (made.type.mapping() == row_mapping::run_ends && i == 0) {
-        shift_run_ends(parts, made.children.front());
+      array.children.push_back(join(of_child));
+      if (array.type.mapping() == row_mapping::run_ends && i == 0) {
+        shift_run_ends(parts, array.children.front());
       }
     }
   }
@@ -247,16 +247,16 @@ private:
     auto* const numbers = const_cast<std::byte*>(ends.buffers[1].data());
     std::int64_t run = 0;
     std::int64_t rows = 0;
-    for (const host_array* each : parts) {
-      const std::int64_t runs = each->length == 0 ? 0 : kept_rows(*each, 0);
+    for (const host_array* array : parts) {
+      const std::int64_t runs = array->length == 0 ? 0 : kept_rows(*array, 0);
       const std::span part(numbers + static_cast<std::size_t>(run) * width,
                            static_cast<std::size_t>(runs) * width);
       if (runs != 0) { // the last run may reach beyond the rows of its part
-        std::memcpy(part.data() + part.size() - width, &each->length, width);
+        std::memcpy(part.data() + part.size() - width, &array->length, width);
       }
       add(part, width, rows);
       run += runs;
-      rows += each->length;
+      rows += array->length;
     }
   }
 

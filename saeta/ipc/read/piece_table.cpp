@@ -82,8 +82,8 @@ private:
 
   [[nodiscard]] std::uint64_t packed_bytes() const {
     std::uint64_t sum = 0;
-    for (const packed_buffer& each : *packed_) {
-      sum = checked_add(sum, each.bytes, "decoded bytes");
+    for (const packed_buffer& buffer : *packed_) {
+      sum = checked_add(sum, buffer.bytes, "decoded bytes");
     }
     return sum;
   }
@@ -96,10 +96,10 @@ private:
 
   /// Returns a buffer. @throws error format if it has fewer than `needed` bytes.
   taken_buffer place(std::size_t number, std::size_t needed, std::string_view name) {
-    const buffer_place found = buffers_[number];
-    const std::uint64_t at = body_ + (found.length == 0 ? 0 : static_cast<std::uint64_t>(found.offset));
+    const buffer_place place = buffers_[number];
+    const std::uint64_t at = body_ + (place.length == 0 ? 0 : static_cast<std::uint64_t>(place.offset));
     const taken_buffer taken =
-        codec_ == body_codec::none ? taken_buffer{at, found.length} : unpacked(number, at, found.length);
+        codec_ == body_codec::none ? taken_buffer{at, place.length} : unpacked(number, at, place.length);
     require_bytes(number, static_cast<std::uint64_t>(taken.bytes), needed, name);
     return taken;
   }
@@ -116,18 +116,18 @@ private:
       return {};
     }
     const packed_claim claimed = claim_of(number, at, length);
-    packed_buffer made;
-    made.source = at + static_cast<std::uint64_t>(length) - claimed.packed_bytes;
-    made.packed_bytes = claimed.packed_bytes;
-    made.codec = claimed.codec;
-    made.bytes = claimed.bytes;
+    packed_buffer buffer;
+    buffer.source = at + static_cast<std::uint64_t>(length) - claimed.packed_bytes;
+    buffer.packed_bytes = claimed.packed_bytes;
+    buffer.codec = claimed.codec;
+    buffer.bytes = claimed.bytes;
     if (!packed_->empty()) {
       const std::uint64_t end = checked_add(packed_->back().at, packed_->back().bytes, "decoded bytes");
       const std::uint64_t far = checked_add(end, scatter_source::ordered_gap + alignment, "decoded bytes");
-      made.at = far / alignment * alignment;
+      buffer.at = far / alignment * alignment;
     }
-    packed_->push_back(made);
-    return {made.at, checked_cast<std::int64_t>(made.bytes, "decoded bytes")};
+    packed_->push_back(buffer);
+    return {buffer.at, checked_cast<std::int64_t>(buffer.bytes, "decoded bytes")};
   }
 
   /// Sets the rows of a node that the rows of its parent refer to, or all of its rows if these are unknown.
@@ -201,11 +201,11 @@ private:
       if (needed == 0 || (spec.role == buffer_role::validity && said.null_count == 0)) {
         continue;
       }
-      const buffer_place found = buffers_[number];
-      const bool plain = codec_ == body_codec::none || found.length == 0;
+      const buffer_place place = buffers_[number];
+      const bool plain = codec_ == body_codec::none || place.length == 0;
       const std::uint64_t bytes =
-          plain ? static_cast<std::uint64_t>(found.length)
-                : claim_of(number, body_ + static_cast<std::uint64_t>(found.offset), found.length).bytes;
+          plain ? static_cast<std::uint64_t>(place.length)
+                : claim_of(number, body_ + static_cast<std::uint64_t>(place.offset), place.length).bytes;
       require_bytes(number, bytes, needed, spec.name);
     }
   }
@@ -253,17 +253,17 @@ private:
                                        values.length, " values"));
     }
     const auto width = static_cast<std::size_t>(ends.type->byte_width());
-    const taken_buffer found =
+    const taken_buffer buffer =
         place(node_buffers_->next(ends).first + 1, required_bytes(*ends.type, 1, said.length), "run ends");
     const auto first_above = [&](std::int64_t row) {
       if (codec_ != body_codec::none) { // a linear search decodes the run ends only once
         std::int64_t run = 0;
-        while (run < said.length && value(found.at, width, run) <= row) {
+        while (run < said.length && value(buffer.at, width, run) <= row) {
           ++run;
         }
         return run;
       }
-      return first_index(said.length, [&](std::int64_t run) { return value(found.at, width, run) > row; });
+      return first_index(said.length, [&](std::int64_t run) { return value(buffer.at, width, run) > row; });
     };
     const std::int64_t last = span.first + span.rows - 1;
     span.pointed_first = span.first == 0 ? 0 : first_above(span.first);
@@ -279,8 +279,8 @@ private:
     span.variadic = list.size();
     span.variadic_count = count;
     for (std::size_t i = 0; i < count; ++i) {
-      const taken_buffer found = place(first + i, 0, "bytes");
-      list.push_back({found.at, static_cast<std::uint64_t>(found.bytes)});
+      const taken_buffer buffer = place(first + i, 0, "bytes");
+      list.push_back({buffer.at, static_cast<std::uint64_t>(buffer.bytes)});
       pieces_.kept_bytes[piece] += list.back().bytes;
     }
   }

@@ -13,11 +13,11 @@ planned_dictionaries::planned_dictionaries(const planned_source& from,
                                            std::span<const planned_message> batches)
     : from_(from) {
   const auto& all = from.dictionary_batches();
-  for (const dictionary_messages& each : all) {
-    needed_.emplace_back(each.messages.size(), false);
+  for (const dictionary_messages& messages : all) {
+    needed_.emplace_back(messages.messages.size(), false);
   }
-  for (const planned_message& each : batches) {
-    mark(from.tree(), each);
+  for (const planned_message& batch : batches) {
+    mark(from.tree(), batch);
   }
   tables_.resize(all.size());
   deltas_.resize(all.size());
@@ -78,8 +78,8 @@ bool planned_dictionaries::plan(bool assume, const task_runner& run_in_parallel)
     }
   }
   return std::ranges::none_of(tables_, [&](const planned_table& table) {
-    return std::ranges::any_of(table.groups, [&](const planned_group& each) {
-      for (std::size_t piece = each.pieces.first + 1; piece < each.pieces.end; ++piece) {
+    return std::ranges::any_of(table.groups, [&](const planned_group& group) {
+      for (std::size_t piece = group.pieces.first + 1; piece < group.pieces.end; ++piece) {
         if (replaced(table, piece)) {
           return true;
         }
@@ -95,8 +95,9 @@ bool planned_dictionaries::group(std::size_t number) {
   const std::vector<bool>& deltas = deltas_[number];
   const auto versions = static_cast<std::size_t>(std::ranges::count(deltas, false));
   table.groups.clear();
-  for (piece_group& each : take_groups(table.pieces, [&](std::size_t piece) { return !deltas[piece]; })) {
-    table.groups.push_back({std::move(each), {}});
+  for (piece_group& take_group :
+       take_groups(table.pieces, [&](std::size_t piece) { return !deltas[piece]; })) {
+    table.groups.push_back({std::move(take_group), {}});
   }
   return table.groups.size() == versions;
 }
@@ -109,10 +110,10 @@ dictionary_state planned_dictionaries::state(const planned_table& table, std::si
     return {};
   }
   const std::size_t last = before - 1;
-  const auto found = std::ranges::partition_point(
-      dictionary.groups, [&](const planned_group& each) { return each.pieces.end <= last; });
+  const auto position = std::ranges::partition_point(
+      dictionary.groups, [&](const planned_group& group) { return group.pieces.end <= last; });
   const piece_span& span = dictionary.pieces.span(last, 0);
-  return {static_cast<std::size_t>(found - dictionary.groups.begin()), span.row_base + span.rows};
+  return {static_cast<std::size_t>(position - dictionary.groups.begin()), span.row_base + span.rows};
 }
 
 bool planned_dictionaries::replaced(const planned_table& table, std::size_t piece) const {

@@ -52,8 +52,8 @@ planned_message message_at(const message_block& block, std::uint64_t source_byte
 std::optional<planned_messages> find_in_file(source_window& from, const flat_table& footer,
                                              const std::string& name,
                                              const std::pair<std::int64_t, std::int64_t>& range) {
-  planned_messages found;
-  found.file = true;
+  planned_messages messages;
+  messages.file = true;
   const auto dictionaries = footer.view<message_block>(footer_dictionaries);
   for (std::size_t i = 0; i < dictionaries.size(); ++i) {
     planned_message message =
@@ -72,7 +72,7 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
     const batch_layout values = read_layout(header);
     message.metadata += prefix_bytes;
     message.metadata_bytes = static_cast<std::size_t>(flat);
-    found.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
+    messages.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
   }
   const auto batches = footer.view<message_block>(footer_batches);
   const auto count = static_cast<std::int64_t>(batches.size());
@@ -80,20 +80,20 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
     // The label is only built for an error, because there may be many batches.
     const message_block block = batches[static_cast<std::size_t>(i)];
     planned_message message = message_at(block, from.size(), [&] { return concat(name, ": batch ", i); });
-    message.order = dictionaries.size() + found.batches.size();
+    message.order = dictionaries.size() + messages.batches.size();
     message.prefixed = true;
     message.number = i;
-    found.batches.push_back(message);
+    messages.batches.push_back(message);
   }
-  if (!found.batches.empty() && !is_planned(from, found.batches.front())) {
+  if (!messages.batches.empty() && !is_planned(from, messages.batches.front())) {
     return std::nullopt;
   }
-  return found;
+  return messages;
 }
 
 std::optional<planned_messages> find_in_stream(source_window& from, const std::string& name,
                                                const std::pair<std::int64_t, std::int64_t>& range) {
-  planned_messages found;
+  planned_messages messages;
   std::int64_t number = 0; // of the next batch
   std::size_t order = 0;
   const auto truncated = [&](std::uint64_t bytes, std::uint64_t position) {
@@ -142,17 +142,17 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     }
     if (header.kind == message_kind::dictionary_batch) {
       const batch_layout values = read_layout(header);
-      found.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
+      messages.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
     } else if (header.kind == message_kind::record_batch) {
       if (number >= range.first) {
-        found.batches.push_back(message);
+        messages.batches.push_back(message);
       }
       ++number;
     }
     position = message.body + message.body_bytes;
   }
-  found.passed = number;
-  return found;
+  messages.passed = number;
+  return messages;
 }
 
 } // namespace

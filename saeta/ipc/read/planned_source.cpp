@@ -15,11 +15,11 @@ namespace saeta::ipc::detail {
 namespace {
 
 /// The number of batches in a stream is known only when it has been walked.
-void require_range(const planned_messages& found, const read_request& request) {
+void require_range(const planned_messages& messages, const read_request& request) {
   const auto [first, last] = request.batches;
-  if (!found.file && last != std::numeric_limits<std::int64_t>::max() && found.passed < last) {
+  if (!messages.file && last != std::numeric_limits<std::int64_t>::max() && messages.passed < last) {
     throw error(errc::out_of_range, concat(request.from->name(), ": batches [", first, ", ", last,
-                                           ") of a stream that has ", found.passed, " batches"));
+                                           ") of a stream that has ", messages.passed, " batches"));
   }
 }
 
@@ -31,8 +31,8 @@ bool same_positions(const dictionary_trees& a, const dictionary_trees& b) {
 } // namespace
 
 std::size_t messages_before(std::span<const planned_message> dictionary, const planned_message& user) {
-  const auto after = std::ranges::partition_point(dictionary, [&](const planned_message& each) {
-    return user.of_file ? each.begin <= user.dictionaries : each.order < user.order;
+  const auto after = std::ranges::partition_point(dictionary, [&](const planned_message& message) {
+    return user.of_file ? message.begin <= user.dictionaries : message.order < user.order;
   });
   const bool given = after != dictionary.begin() && std::prev(after)->begin == user.dictionaries;
   return given ? static_cast<std::size_t>(after - dictionary.begin()) : 0;
@@ -44,15 +44,15 @@ planned_source::planned_source(const read_request& request)
 }
 
 std::shared_ptr<const planned_source> planned_source::find(std::span<const read_request> requests) {
-  std::shared_ptr<planned_source> made(new planned_source(requests.front()));
+  std::shared_ptr<planned_source> source(new planned_source(requests.front()));
   const bool planned = std::ranges::all_of(requests, [&](const read_request& request) {
     check_interrupt(); // there may be thousands of sources
-    return made->add(request, requests.size() == 1);
+    return source->add(request, requests.size() == 1);
   });
-  made->last_contents_ = std::nullopt;
-  const bool sound = planned && (made->dictionary_batches_.empty() ||
-                                 planned_dictionaries(*made, made->batches_).check_others(run_here));
-  return sound ? made : nullptr;
+  source->last_contents_ = std::nullopt;
+  const bool sound = planned && (source->dictionary_batches_.empty() ||
+                                 planned_dictionaries(*source, source->batches_).check_others(run_here));
+  return sound ? source : nullptr;
 }
 
 bool planned_source::add(const read_request& request, bool only) {
@@ -62,11 +62,11 @@ bool planned_source::add(const read_request& request, bool only) {
       .bytes = from->size(),
       .read = [&](std::uint64_t position, std::span<std::byte> target) { from->read_at(position, target); }};
   source_window window(alone);
-  const auto found = find_messages(window, request.format, request.front, from->name(), request.batches);
-  if (!found) {
+  const auto position = find_messages(window, request.format, request.front, from->name(), request.batches);
+  if (!position) {
     return false;
   }
-  require_range(*found, request);
+  require_range(*position, request);
   dictionary_trees trees;
   column_tree tree = make_tree(request.described->fields(), request.projected->decoded,
                                schema_table(request.format, request.front), trees, version_5);
@@ -77,8 +77,8 @@ bool planned_source::add(const read_request& request, bool only) {
   bytes_.bytes = checked_add(begin, from->size(), "bytes of all sources");
   const bool first = sources_.empty();
   sources_.push_back({from, begin});
-  require_dictionaries(*found, trees, schema_table(request.format, request.front));
-  add_messages(*found, trees, only);
+  require_dictionaries(*position, trees, schema_table(request.format, request.front));
+  add_messages(*position, trees, only);
   if (first) {
     tree_ = std::move(tree);
     trees_ = std::move(trees);
@@ -89,13 +89,13 @@ bool planned_source::add(const read_request& request, bool only) {
 }
 
 /// A dictionary of a column that is not read is skipped.
-void planned_source::require_dictionaries(const planned_messages& found, const dictionary_trees& trees,
+void planned_source::require_dictionaries(const planned_messages& messages, const dictionary_trees& trees,
                                           const flat_table& schema) const {
   known_ids ids;
   try {
-    for (const planned_dictionary& each : found.dictionaries) {
-      if (!trees.numbers.contains(each.id)) {
-        require_known(each.id, schema, ids);
+    for (const planned_dictionary& dictionary : messages.dictionaries) {
+      if (!trees.numbers.contains(dictionary.id)) {
+        require_known(dictionary.id, schema, ids);
       }
     }
   } catch (const error& failure) {
@@ -117,72 +117,75 @@ planned_message planned_source::placed(planned_message message, bool of_file) co
 }
 
 /// Adds the messages of the last source. @param only  whether there are no other sources
-void planned_source::add_messages(const planned_messages& found, const dictionary_trees& trees, bool only) {
-  auto content = only ? std::nullopt : contents(found, trees);
+void planned_source::add_messages(const planned_messages& messages, const dictionary_trees& trees,
+                                  bool only) {
+  auto content = only ? std::nullopt : contents(messages, trees);
   const bool known = content && content == last_contents_;
   if (!known) {
-    add_dictionaries(found, trees);
+    add_dictionaries(messages, trees);
     dictionaries_begin_ = sources_.back().begin;
     last_contents_ = std::move(content);
   }
   std::size_t count = 0;
-  for (const planned_dictionary& each : found.dictionaries) {
-    count = std::max(count, each.message.order + 1);
+  for (const planned_dictionary& dictionary : messages.dictionaries) {
+    count = std::max(count, dictionary.message.order + 1);
   }
-  for (const planned_message& each : found.batches) {
-    count = std::max(count, each.order + 1);
-    batches_.push_back(placed(each, found.file));
+  for (const planned_message& batch : messages.batches) {
+    count = std::max(count, batch.order + 1);
+    batches_.push_back(placed(batch, messages.file));
     batches_.back().dictionaries = known ? dictionaries_begin_ : sources_.back().begin;
-    body_bytes_ += each.body_bytes; // claims may overflow; they only choose the size of chunks
+    body_bytes_ += batch.body_bytes; // claims may overflow; they only choose the size of chunks
   }
   next_order_ += count;
 }
 
 /// Dictionaries are told apart by the order in which the columns have them, because their ids may differ from
 /// source to source.
-void planned_source::add_dictionaries(const planned_messages& found, const dictionary_trees& trees) {
+void planned_source::add_dictionaries(const planned_messages& planned_messages,
+                                      const dictionary_trees& trees) {
   dictionary_batches_.resize(trees.trees.size());
-  for (const planned_dictionary& each : found.dictionaries) {
-    const auto number = trees.numbers.find(each.id);
+  for (const planned_dictionary& dictionary : planned_messages.dictionaries) {
+    const auto number = trees.numbers.find(dictionary.id);
     if (number == trees.numbers.end()) {
       continue;
     }
     auto& [messages, deltas] = dictionary_batches_[number->second];
     const bool again = !messages.empty() && messages.back().begin == sources_.back().begin;
-    if (again && found.file && !each.delta) {
+    if (again && planned_messages.file && !dictionary.delta) {
       throw error(errc::format, concat(sources_.back().from->name(),
                                        ": a dictionary occurs twice, which is not allowed in a file"));
     }
-    if (each.delta && !again) {
-      rethrow(delta_of_nothing(each.id),
+    if (dictionary.delta && !again) {
+      rethrow(delta_of_nothing(dictionary.id),
               concat(sources_.back().from->name(), ": ", trees.trees[number->second]->root_label));
     }
-    messages.push_back(placed(each.message, found.file));
-    deltas.push_back(each.delta);
+    messages.push_back(placed(dictionary.message, planned_messages.file));
+    deltas.push_back(dictionary.delta);
   }
 }
 
 /// Returns all bytes of the dictionaries of the last source; nullopt for a stream, and where comparing them
 /// would take longer than reading them again.
-std::optional<std::vector<std::byte>> planned_source::contents(const planned_messages& found,
+std::optional<std::vector<std::byte>> planned_source::contents(const planned_messages& messages,
                                                                const dictionary_trees& trees) const {
   constexpr std::uint64_t most_bytes = 4u << 20;
   std::vector<std::byte> content;
   const byte_source& from = *sources_.back().from;
-  for (const planned_dictionary& each : found.dictionaries) {
-    if (!found.file || trees.numbers.find(each.id) == trees.numbers.end()) {
+  for (const planned_dictionary& dictionary : messages.dictionaries) {
+    if (!messages.file || trees.numbers.find(dictionary.id) == trees.numbers.end()) {
       continue;
     }
-    const std::uint64_t room = from.size() - each.message.body;
-    const std::uint64_t bytes = each.message.metadata_bytes + std::min(each.message.body_bytes, most_bytes);
-    if (each.message.body_bytes > room || content.size() + bytes > most_bytes) {
+    const std::uint64_t room = from.size() - dictionary.message.body;
+    const std::uint64_t bytes =
+        dictionary.message.metadata_bytes + std::min(dictionary.message.body_bytes, most_bytes);
+    if (dictionary.message.body_bytes > room || content.size() + bytes > most_bytes) {
       return std::nullopt;
     }
     const auto begin = static_cast<std::ptrdiff_t>(content.size());
     content.resize(content.size() + bytes);
     const auto added = std::span(content).subspan(static_cast<std::size_t>(begin));
-    from.read_at(each.message.metadata, added.first(each.message.metadata_bytes));
-    from.read_at(each.message.body, added.subspan(each.message.metadata_bytes));
+    from.read_at(dictionary.message.metadata, added.first(dictionary.message.metadata_bytes));
+    from.read_at(dictionary.message.body, added.subspan(dictionary.message.metadata_bytes));
   }
   return content.empty() ? std::nullopt : std::optional(std::move(content));
 }
@@ -212,19 +215,19 @@ const std::string& planned_source::name_at(std::uint64_t position) const noexcep
 }
 
 planned_message planned_source::message_of(const batch_span& span) const {
-  planned_message made = batches_[span.batch];
-  made.first_row = span.first_row;
-  made.rows = span.rows;
-  return made;
+  planned_message message = batches_[span.batch];
+  message.first_row = span.first_row;
+  message.rows = span.rows;
+  return message;
 }
 
 std::vector<planned_message> planned_source::messages_of(std::span<const batch_span> spans) const {
-  std::vector<planned_message> made;
-  made.reserve(spans.size());
-  for (const batch_span& each : spans) {
-    made.push_back(message_of(each));
+  std::vector<planned_message> messages;
+  messages.reserve(spans.size());
+  for (const batch_span& span : spans) {
+    messages.push_back(message_of(span));
   }
-  return made;
+  return messages;
 }
 
 scan_list planned_source::everything() const {

@@ -162,12 +162,12 @@ public:
 private:
   explicit planned_source(const read_request& request);
   bool add(const read_request& request, bool only);
-  void require_dictionaries(const planned_messages& found, const dictionary_trees& trees,
+  void require_dictionaries(const planned_messages& messages, const dictionary_trees& trees,
                             const flat_table& schema) const;
-  void add_messages(const planned_messages& found, const dictionary_trees& trees, bool only);
-  void add_dictionaries(const planned_messages& found, const dictionary_trees& trees);
+  void add_messages(const planned_messages& messages, const dictionary_trees& trees, bool only);
+  void add_dictionaries(const planned_messages& messages, const dictionary_trees& trees);
   [[nodiscard]] planned_message placed(planned_message message, bool of_file) const;
-  [[nodiscard]] std::optional<std::vector<std::byte>> contents(const planned_messages& found,
+  [[nodiscard]] std::optional<std::vector<std::byte>> contents(const planned_messages& messages,
                                                                const dictionary_trees& trees) const;
   void read(std::uint64_t position, std::span<std::byte> target) const;
 

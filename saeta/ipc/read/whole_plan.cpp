@@ -120,9 +120,9 @@ void whole_plan::add_offsets(std::int32_t width, const piece_span& span, const p
 scatter_check& whole_plan::add_check(check_kind kind, const planned_table& table, std::size_t node,
                                      std::size_t first, std::size_t end) {
   checks_.push_back({&table, node, first, end});
-  scatter_check& made = slab_.plan().checks.emplace_back();
-  made.kind = kind;
-  return made;
+  scatter_check& check = slab_.plan().checks.emplace_back();
+  check.kind = kind;
+  return check;
 }
 
 void whole_plan::name_validity(const planned_node& node, std::int64_t row, scatter_check& check) const {
@@ -251,14 +251,14 @@ void whole_plan::add_variadic_table(std::span<const slab_place> places, scatter_
   }
   std::vector<std::int64_t>& tables = slab_.plan().tables;
   check.table = tables.size();
-  for (const slab_place& each : places) {
-    tables.push_back(static_cast<std::int64_t>(each.bytes));
+  for (const slab_place& place : places) {
+    tables.push_back(static_cast<std::int64_t>(place.bytes));
   }
-  for (const slab_place& each : places) {
-    if (each.present()) {
+  for (const slab_place& place : places) {
+    if (place.present()) {
       slab_.plan().addresses.push_back(tables.size());
     }
-    tables.push_back(each.present() ? static_cast<std::int64_t>(byte_of(each)) : 0);
+    tables.push_back(place.present() ? static_cast<std::int64_t>(byte_of(place)) : 0);
   }
 }
 

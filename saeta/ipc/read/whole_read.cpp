@@ -70,12 +70,12 @@ std::shared_ptr<const column> whole_columns::dictionary(const dictionary_state& 
 /// the pieces may not be.
 dictionary_state whole_columns::longest(const planned_table& table, const piece_group& group,
                                         std::size_t number) const {
-  dictionary_state found;
+  dictionary_state state;
   for (std::size_t piece = group.first; piece < group.end; ++piece) {
-    const dictionary_state each = dictionaries_.state(table, piece, number);
-    found = piece == group.first || each.length > found.length ? each : found;
+    const dictionary_state dictionary_state = dictionaries_.state(table, piece, number);
+    state = piece == group.first || dictionary_state.length > state.length ? dictionary_state : state;
   }
-  return found;
+  return state;
 }
 
 column whole_columns::make(const planned_table& table, const planned_group& group, std::size_t number) {
@@ -92,8 +92,8 @@ column whole_columns::make(const planned_table& table, const planned_group& grou
   for (std::size_t i = type.has_validity() && parts.null_count == 0 ? 1 : 0; i < type.buffer_count(); ++i) {
     parts.buffers[i] = in_slab(planned.buffers[i]);
   }
-  for (const slab_place& each : planned.variadic) {
-    parts.buffers.push_back(in_slab(each));
+  for (const slab_place& place : planned.variadic) {
+    parts.buffers.push_back(in_slab(place));
   }
   if (node.dictionary != no_node) { // also without rows, so that batches of a column share a dictionary
     const dictionary_state state = longest(table, group.pieces, node.dictionary);
@@ -168,15 +168,15 @@ public:
   /// Returns false if an assumption about compressed offsets was false.
   /// @param movement_bytes  of the movement that this read is a part of; 0: it is all of it
   bool run(const scatter_progress& progress, std::uint64_t movement_bytes = 0) {
-    for (planned_table* const each : tables_) {
-      bodies_.place(each->pieces);
+    for (planned_table* const table : tables_) {
+      bodies_.place(table->pieces);
     }
-    for (planned_table* const each : tables_) {
-      plan_.lay_out(*each);
+    for (planned_table* const table : tables_) {
+      plan_.lay_out(*table);
     }
     plan_.end_layout();
-    for (const planned_table* const each : tables_) {
-      plan_.add_deferred_offsets(*each);
+    for (const planned_table* const planned_table : tables_) {
+      plan_.add_deferred_offsets(*planned_table);
     }
     const bool deferred = !plan_.steps().early.empty();
     if (!deferred) {
@@ -197,11 +197,11 @@ public:
 
 private:
   void add_steps() {
-    for (planned_table* const each : tables_) {
-      plan_.settle(*each, [this](std::uint64_t at) { return bodies_.borders_at(at); });
+    for (planned_table* const table : tables_) {
+      plan_.settle(*table, [this](std::uint64_t at) { return bodies_.borders_at(at); });
     }
-    for (planned_table* const each : tables_) {
-      plan_.add_steps(*each);
+    for (planned_table* const planned_table : tables_) {
+      plan_.add_steps(*planned_table);
     }
     plan_.finish();
   }
@@ -261,8 +261,8 @@ std::unique_ptr<slab_read> read_slab(const std::shared_ptr<context>& ctx, const 
 
 std::vector<planned_table*> tables_of(planned_dictionaries& dictionaries) {
   std::vector<planned_table*> tables;
-  for (planned_table& each : dictionaries.tables()) {
-    tables.push_back(&each);
+  for (planned_table& table : dictionaries.tables()) {
+    tables.push_back(&table);
   }
   return tables;
 }
@@ -270,8 +270,8 @@ std::vector<planned_table*> tables_of(planned_dictionaries& dictionaries) {
 void group_batches(planned_table& batches, const planned_dictionaries& dictionaries, bool join) {
   const auto cut = [&](std::size_t piece) { return !join || dictionaries.replaced(batches, piece); };
   batches.groups.clear();
-  for (piece_group& each : take_groups(batches.pieces, cut)) {
-    batches.groups.push_back({std::move(each), {}});
+  for (piece_group& take_group : take_groups(batches.pieces, cut)) {
+    batches.groups.push_back({std::move(take_group), {}});
   }
 }
 
@@ -304,11 +304,11 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
 } // namespace
 
 piece_table batches_of(const planned_source& from, std::vector<planned_message> messages) {
-  piece_table made;
-  made.tree = &from.tree();
-  made.messages = std::move(messages);
-  made.label = [&from](const planned_message& message) { return from.label_of(message); };
-  return made;
+  piece_table table;
+  table.tree = &from.tree();
+  table.messages = std::move(messages);
+  table.label = [&from](const planned_message& message) { return from.label_of(message); };
+  return table;
 }
 
 void run_here(std::size_t tasks, const std::function<void(std::size_t task)>& work) {

@@ -27,31 +27,31 @@ std::optional<piece_table> window_cutter::next(std::uint64_t bytes) {
   if (average_ == 0 && !parse(1)) {
     return std::nullopt;
   }
-  std::optional<piece_table> made = parse(expected_spans(bytes));
-  if (!made) { // perhaps only a later batch
-    made = parse(1);
+  std::optional<piece_table> table = parse(expected_spans(bytes));
+  if (!table) { // perhaps only a later batch
+    table = parse(1);
   }
-  if (!made) {
+  if (!table) {
     return std::nullopt;
   }
   std::size_t fitting = 0;
-  for (std::uint64_t sum = 0; fitting != made->messages.size(); ++fitting) {
-    const std::uint64_t added = made->kept_bytes[fitting];
+  for (std::uint64_t sum = 0; fitting != table->messages.size(); ++fitting) {
+    const std::uint64_t added = table->kept_bytes[fitting];
     if (added > bytes - sum) {
       break;
     }
     sum += added;
   }
   if (fitting == 0) {
-    made->shorten(1);
-    if (made->packed.front().empty() && made->rows.front() > 1) {
-      return part_of_batch(std::move(*made), bytes);
+    table->shorten(1);
+    if (table->packed.front().empty() && table->rows.front() > 1) {
+      return part_of_batch(std::move(*table), bytes);
     }
     fitting = 1;
   }
-  made->shorten(fitting);
+  table->shorten(fitting);
   at_ = {at_.span + fitting, 0};
-  return made;
+  return table;
 }
 
 std::size_t window_cutter::expected_spans(std::uint64_t bytes) const noexcept {
@@ -65,13 +65,14 @@ std::optional<piece_table> window_cutter::parse(std::size_t count) {
   planned_message& front = messages.front();
   front.first_row += at_.row;
   front.rows -= front.rows < 0 ? 0 : at_.row;
-  piece_table made = batches_of(*from_, std::move(messages));
-  if (!read_pieces(made, from_->bytes(), true, run_here)) {
+  piece_table table = batches_of(*from_, std::move(messages));
+  if (!read_pieces(table, from_->bytes(), true, run_here)) {
     return std::nullopt;
   }
-  const std::uint64_t sum = std::accumulate(made.kept_bytes.begin(), made.kept_bytes.end(), std::uint64_t{0});
+  const std::uint64_t sum =
+      std::accumulate(table.kept_bytes.begin(), table.kept_bytes.end(), std::uint64_t{0});
   average_ = std::max<std::uint64_t>(sum / count, 1);
-  return made;
+  return table;
 }
 
 /// Takes as many rows as fit if all rows have as many bytes, and fewer if these have twice as much.

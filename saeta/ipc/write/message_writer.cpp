@@ -158,23 +158,23 @@ void encoded_rows::place_body() {
   layout.buffers.clear();
   layout.buffers.reserve(body.size());
   body_bytes = 0;
-  for (const body_buffer& each : body) {
-    layout.buffers.push_back({body_bytes, std::ssize(each.bytes)});
-    body_bytes = checked_add(body_bytes, static_cast<std::int64_t>(round_up(each.bytes.size(), body_unit)),
+  for (const body_buffer& buffer : body) {
+    layout.buffers.push_back({body_bytes, std::ssize(buffer.bytes)});
+    body_bytes = checked_add(body_bytes, static_cast<std::int64_t>(round_up(buffer.bytes.size(), body_unit)),
                              "bytes of a body");
   }
 }
 
 encoded_rows encode_rows(std::int64_t rows, std::span<const host_array> arrays,
                          const std::shared_ptr<const void>& keepalive) {
-  encoded_rows made;
-  made.layout.rows = rows;
-  encoder to(made, keepalive);
-  for (const host_array& each : arrays) {
-    to.add(each, each.offset, each.length);
+  encoded_rows result;
+  result.layout.rows = rows;
+  encoder to(result, keepalive);
+  for (const host_array& array : arrays) {
+    to.add(array, array.offset, array.length);
   }
-  made.place_body();
-  return made;
+  result.place_body();
+  return result;
 }
 
 namespace {
@@ -222,25 +222,26 @@ encoded_rows message_writer::encode_plain(const host_batch& rows, std::int64_t n
 }
 
 encoded_rows message_writer::encode(const host_batch& rows, std::int64_t number) const {
-  encoded_rows made = encode_plain(rows, number);
+  encoded_rows result = encode_plain(rows, number);
   if (options_.codec != nullptr) {
-    compress(made);
+    compress(result);
   }
-  return made;
+  return result;
 }
 
 void message_writer::compress(encoded_rows& of) const {
   of.codec = options_.codec->kind();
-  for (body_buffer& each : of.body) {
-    if (each.bytes.empty()) {
+  for (body_buffer& buffer : of.body) {
+    if (buffer.bytes.empty()) {
       continue;
     }
-    const std::size_t most = options_.codec->max_bytes(each.bytes.size());
+    const std::size_t most = options_.codec->max_bytes(buffer.bytes.size());
     auto packed = std::make_shared<packed_memory>(options_.charged, claim_bytes + most);
-    const auto claimed = static_cast<std::int64_t>(each.bytes.size());
+    const auto claimed = static_cast<std::int64_t>(buffer.bytes.size());
     std::memcpy(packed->bytes().data(), &claimed, claim_bytes); // little-endian
-    packed->shrink(claim_bytes + options_.codec->compress(each.bytes, packed->bytes().subspan(claim_bytes)));
-    each = {packed->bytes(), packed};
+    packed->shrink(claim_bytes +
+                   options_.codec->compress(buffer.bytes, packed->bytes().subspan(claim_bytes)));
+    buffer = {packed->bytes(), packed};
   }
   of.place_body();
 }
@@ -260,8 +261,8 @@ void message_writer::write_dictionaries(const column_tree& tree, std::size_t nod
     return;
   }
   std::size_t child = node + 1;
-  for (const host_array& each : of.children) {
-    write_dictionaries(tree, child, each);
+  for (const host_array& array : of.children) {
+    write_dictionaries(tree, child, array);
     child = tree.nodes[child].end;
   }
 }
@@ -304,9 +305,9 @@ void message_writer::write_dictionary(std::size_t number, const std::shared_ptr<
 
 void message_writer::refuse_change(std::size_t number) const {
   std::string column;
-  for (const tree_node& each : columns_.tree.nodes) {
-    if (each.dictionary == number) {
-      column = concat("column '", described_.fields[each.column].name, "': ");
+  for (const tree_node& node : columns_.tree.nodes) {
+    if (node.dictionary == number) {
+      column = concat("column '", described_.fields[node.column].name, "': ");
     }
   }
   throw error(
@@ -341,16 +342,16 @@ void message_writer::put_body(const encoded_rows& encoded) {
       put_front(std::exchange(small, {}));
     }
   };
-  for (const body_buffer& each : encoded.body) {
-    const std::size_t padding = round_up(each.bytes.size(), body_unit) - each.bytes.size();
-    if (each.late == nullptr && each.bytes.size() <= copied_bytes) {
-      small.insert(small.end(), each.bytes.begin(), each.bytes.end());
+  for (const body_buffer& buffer : encoded.body) {
+    const std::size_t padding = round_up(buffer.bytes.size(), body_unit) - buffer.bytes.size();
+    if (buffer.late == nullptr && buffer.bytes.size() <= copied_bytes) {
+      small.insert(small.end(), buffer.bytes.begin(), buffer.bytes.end());
     } else {
       put_small();
-      if (each.late != nullptr) {
-        each.late->write(target_);
+      if (buffer.late != nullptr) {
+        buffer.late->write(target_);
       } else {
-        target_.write(each.bytes, each.owner);
+        target_.write(buffer.bytes, buffer.owner);
       }
     }
     small.insert(small.end(), padding, std::byte{0});

@@ -32,19 +32,19 @@ void append_places(const data_type& type, child_path& path, std::vector<child_pa
 }
 
 const column& at(const column& top, std::span<const std::size_t> path) {
-  const column* found = &top;
+  const column* column = &top;
   for (const std::size_t child : path) {
-    found = &found->children()[child];
+    column = &column->children()[child];
   }
-  return *found;
+  return *column;
 }
 
 const data_type& at(const data_type& top, std::span<const std::size_t> path) {
-  const data_type* found = &top;
+  const data_type* type = &top;
   for (const std::size_t child : path) {
-    found = &found->children()[child].type;
+    type = &type->children()[child].type;
   }
-  return *found;
+  return *type;
 }
 
 /// Makes a dictionary column with one row for each value, in order.
@@ -54,13 +54,13 @@ column index_each_value(const column& dictionary) {
   const host_values indices = values_of("indices", std::span<const std::int64_t>(rows));
   const table there = table_of_values(dictionary.ctx(), std::span(&indices, 1), "write_ipc");
   const auto buffers = there.batches().front().columns.front().buffers();
-  column::parts made;
-  made.type = data_type::dictionary(data_type(type_id::int64), dictionary.type());
-  made.length = dictionary.length();
-  made.null_count = 0;
-  made.buffers.append(buffers.begin(), buffers.end());
-  made.dictionary = std::make_shared<const column>(dictionary);
-  return column::make(dictionary.ctx(), std::move(made));
+  column::parts parts;
+  parts.type = data_type::dictionary(data_type(type_id::int64), dictionary.type());
+  parts.length = dictionary.length();
+  parts.null_count = 0;
+  parts.buffers.append(buffers.begin(), buffers.end());
+  parts.dictionary = std::make_shared<const column>(dictionary);
+  return column::make(dictionary.ctx(), std::move(parts));
 }
 
 data_type wide_enough(data_type index, std::int64_t values) {
@@ -119,16 +119,16 @@ std::string extension_around(const data_type& top, std::span<const std::size_t> 
 
 std::shared_ptr<const host_array> owned_on_host(const column& source) {
   const batch alone{source.length(), {source}};
-  const auto made =
+  const auto batch =
       std::make_shared<host_batch>(std::move(host_batches(source.ctx(), std::span(&alone, 1)).front()));
-  return {made, &made->arrays.front()};
+  return {batch, &batch->arrays.front()};
 }
 
 std::vector<child_path> dictionary_places(const data_type& type) {
-  std::vector<child_path> found;
+  std::vector<child_path> paths;
   child_path path;
-  append_places(type, path, found);
-  return found;
+  append_places(type, path, paths);
+  return paths;
 }
 
 placed_dictionaries::placed_dictionaries(const field& described, std::size_t number, child_path path,
@@ -153,8 +153,8 @@ void placed_dictionaries::begin(const table& source, bool may_widen) {
     }
   }
   distinct_.clear();
-  for (const column& each : distinct) {
-    distinct_.push_back({last_ && same_memory(*last_, each) ? last_values_ : owned_on_host(each), {}});
+  for (const column& column : distinct) {
+    distinct_.push_back({last_ && same_memory(*last_, column) ? last_values_ : owned_on_host(column), {}});
   }
   if (!distinct.empty()) {
     last_ = distinct.back();
@@ -169,10 +169,10 @@ void placed_dictionaries::begin(const table& source, bool may_widen) {
 void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen) {
   std::vector<std::size_t> different; // indices into `distinct`
   std::vector<std::size_t> like;      // for each of `distinct` its index in `different`
-  for (const entry& each : distinct_) {
+  for (const entry& entry : distinct_) {
     std::size_t found = different.size();
     for (std::size_t i = different.size(); i-- > 0 && found - i <= most_compared;) {
-      if (same_rows(*distinct_[different[i]].values, *each.values)) {
+      if (same_rows(*distinct_[different[i]].values, *entry.values)) {
         found = i;
         break;
       }
@@ -184,11 +184,11 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
   }
   if (different.size() <= 1) {
     renumbers_ = written_ != index_; // of an earlier table
-    for (entry& each : distinct_) {
-      each.values = distinct_.front().values;
+    for (entry& entry : distinct_) {
+      entry.values = distinct_.front().values;
       if (renumbers_) {
-        each.renumbered.resize(static_cast<std::size_t>(each.values->length));
-        std::iota(each.renumbered.begin(), each.renumbered.end(), std::int64_t{0});
+        entry.renumbered.resize(static_cast<std::size_t>(entry.values->length));
+        std::iota(entry.renumbered.begin(), entry.renumbered.end(), std::int64_t{0});
       }
     }
     return;

@@ -101,8 +101,8 @@ public:
 
   [[nodiscard]] std::size_t size() const {
     std::size_t sum = front_.size() + end_.size();
-    for (const auto& each : blocks_) {
-      sum += each->bytes().size();
+    for (const auto& block : blocks_) {
+      sum += block->bytes().size();
     }
     return sum;
   }
@@ -151,11 +151,11 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
   const std::size_t begin = number * from.window_bytes();
   const std::size_t end = begin + from.window_bytes();
   std::vector<unpacked_block> blocks;
-  for (packed_source& each : sources) {
-    if (each.place && *each.place<end&& * each.place + each.values.size()> begin) {
-      const std::size_t first = std::max(begin, *each.place);
-      const std::size_t last = std::min(end, *each.place + each.values.size());
-      compress_blocks(each, {landed + (first - begin), last - first}, blocks);
+  for (packed_source& source : sources) {
+    if (source.place && *source.place<end&& * source.place + source.values.size()> begin) {
+      const std::size_t first = std::max(begin, *source.place);
+      const std::size_t last = std::min(end, *source.place + source.values.size());
+      compress_blocks(source, {landed + (first - begin), last - first}, blocks);
     }
   }
   return blocks;
@@ -165,21 +165,21 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
 
 encoded_rows streamed_messages::encode(const host_batch& rows, std::int64_t number,
                                        const std::shared_ptr<const column_stream>& bytes) const {
-  encoded_rows made = messages_.encode_plain(rows, number);
+  encoded_rows result = messages_.encode_plain(rows, number);
   if (codec_ != nullptr) {
-    compress(made, bytes.get());
+    compress(result, bytes.get());
   } else if (bytes != nullptr) {
-    stream(made, bytes);
+    stream(result, bytes);
   }
-  return made;
+  return result;
 }
 
 void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const {
   const auto windows = std::make_shared<rising_windows>(bytes, pool_, alive_);
-  for (body_buffer& each : of.body) {
-    if (!each.bytes.empty()) {
-      if (const auto place = bytes->place_of(each.bytes.data())) {
-        each.late = std::make_shared<windowed_bytes>(windows, *place, each.bytes.size());
+  for (body_buffer& buffer : of.body) {
+    if (!buffer.bytes.empty()) {
+      if (const auto place = bytes->place_of(buffer.bytes.data())) {
+        buffer.late = std::make_shared<windowed_bytes>(windows, *place, buffer.bytes.size());
       }
     }
   }
@@ -188,14 +188,15 @@ void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const col
 void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) const {
   std::vector<packed_source> sources;
   std::vector<unpacked_block> blocks;
-  for (const body_buffer& each : of.body) {
-    if (!each.bytes.empty()) {
-      sources.push_back({each.bytes, bytes == nullptr ? std::nullopt : bytes->place_of(each.bytes.data())});
+  for (const body_buffer& buffer : of.body) {
+    if (!buffer.bytes.empty()) {
+      sources.push_back(
+          {buffer.bytes, bytes == nullptr ? std::nullopt : bytes->place_of(buffer.bytes.data())});
     }
   }
-  for (packed_source& each : sources) {
-    if (!each.place) {
-      compress_blocks(each, each.values, blocks);
+  for (packed_source& source : sources) {
+    if (!source.place) {
+      compress_blocks(source, source.values, blocks);
     }
   }
   // Each round compresses the blocks in memory and downloads the next window.
@@ -223,12 +224,12 @@ void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) c
     blocks = blocks_in(*bytes, next, landed.get(), sources);
   }
   auto source = sources.begin();
-  for (body_buffer& each : of.body) {
-    if (!each.bytes.empty()) {
-      const auto made = std::make_shared<bytes_in_parts>(std::ssize(source->values), codec_->front(),
-                                                         std::move(source->blocks), codec_->end_bytes());
+  for (body_buffer& buffer : of.body) {
+    if (!buffer.bytes.empty()) {
+      const auto parts = std::make_shared<bytes_in_parts>(std::ssize(source->values), codec_->front(),
+                                                          std::move(source->blocks), codec_->end_bytes());
       // Nothing reads these addresses: only the size counts.
-      each = {{each.bytes.data(), made->size()}, nullptr, made};
+      buffer = {{buffer.bytes.data(), parts->size()}, nullptr, parts};
       ++source;
     }
   }

@@ -60,7 +60,7 @@ public:
   fed_window next();
 
 private:
-  [[nodiscard]] bool is_streamed(const batch& each) const;
+  [[nodiscard]] bool is_streamed(const batch& batch) const;
   [[nodiscard]] fed_window streamed(std::size_t index) const;
 
   const written_dictionaries& dictionaries_;
@@ -78,18 +78,18 @@ fed_window batch_feed::next() {
     return streamed(next_++);
   }
   std::vector<host_batch> window = host_batches(source.ctx(), source.batches().subspan(next_, end - next_));
-  for (host_batch& each : window) {
-    dictionaries_.restore(next_++, each);
+  for (host_batch& batch : window) {
+    dictionaries_.restore(next_++, batch);
   }
   return {std::move(window), nullptr};
 }
 
-bool batch_feed::is_streamed(const batch& each) const {
-  if (dictionaries_.indices().ctx()->on_host() || host_accessible(each)) {
+bool batch_feed::is_streamed(const batch& batch) const {
+  if (dictionaries_.indices().ctx()->on_host() || host_accessible(batch)) {
     return false;
   }
   std::uint64_t bytes = 0;
-  for (const column& part : each.columns) {
+  for (const column& part : batch.columns) {
     bytes += part.byte_size();
   }
   return bytes > window_bytes_;
@@ -105,21 +105,21 @@ fed_window batch_feed::streamed(std::size_t index) const {
     const bool parts = column_stream::supports(whole.columns[i]) && !dictionaries_.will_rewrite(i);
     (parts ? in_parts : at_once).add(whole, i);
   }
-  host_batch made;
-  made.rows = whole.rows;
-  made.arrays.resize(whole.columns.size());
+  host_batch batch;
+  batch.rows = whole.rows;
+  batch.arrays.resize(whole.columns.size());
   streamed_rows rows = stream_rows(source.ctx(), in_parts.rows, static_cast<std::size_t>(window_bytes_));
-  in_parts.put(rows.rows, made.arrays);
+  in_parts.put(rows.rows, batch.arrays);
   auto owners = std::make_shared<std::vector<std::shared_ptr<void>>>(1, rows.rows.keepalive);
   if (!at_once.numbers.empty()) {
     const host_batch there = std::move(host_batches(source.ctx(), std::span(&at_once.rows, 1)).front());
-    at_once.put(there, made.arrays);
+    at_once.put(there, batch.arrays);
     owners->push_back(there.keepalive);
   }
-  made.keepalive = std::move(owners);
-  dictionaries_.restore(index, made);
+  batch.keepalive = std::move(owners);
+  dictionaries_.restore(index, batch);
   fed_window window;
-  window.batches.push_back(std::move(made));
+  window.batches.push_back(std::move(batch));
   window.bytes = std::move(rows.bytes);
   return window;
 }

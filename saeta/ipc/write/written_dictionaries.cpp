@@ -66,17 +66,17 @@ void own_dictionaries(host_array& of, const std::shared_ptr<void>& owner) {
 } // namespace
 
 void require_writable(const schema& fields) {
-  for (const field& each : fields.fields) {
-    if (const auto why = obstacle(each.type)) {
+  for (const field& field : fields.fields) {
+    if (const auto why = obstacle(field.type)) {
       throw error(errc::unsupported,
-                  concat("column '", each.name, "': type ", each.type.name(), " can't be written: ", *why));
+                  concat("column '", field.name, "': type ", field.type.name(), " can't be written: ", *why));
     }
   }
 }
 
 bool has_dictionaries(const schema& fields) {
-  return std::ranges::any_of(fields.fields, [](const field& each) {
-    return code_type(each.type) != nullptr || !dictionary_places(each.type).empty();
+  return std::ranges::any_of(fields.fields, [](const field& field) {
+    return code_type(field.type) != nullptr || !dictionary_places(field.type).empty();
   });
 }
 
@@ -103,16 +103,16 @@ written_dictionaries::written_dictionaries(const schema& fields, container forma
 
 void written_dictionaries::begin(const table& source) {
   indices_ = with_plain_indices(source);
-  for (symbol_column& each : symbols_) {
-    gather_names(each, source);
+  for (symbol_column& symbol : symbols_) {
+    gather_names(symbol, source);
   }
   schema written = fields_;
-  for (place& each : places_) {
-    each.used = each.used || source.batches().size() > 1;
-    if (each.used) {
-      each.dictionaries.begin(source, !begun_);
-      data_type& type = written.fields[each.dictionaries.number()].type;
-      type = each.dictionaries.retype(type);
+  for (place& place : places_) {
+    place.used = place.used || source.batches().size() > 1;
+    if (place.used) {
+      place.dictionaries.begin(source, !begun_);
+      data_type& type = written.fields[place.dictionaries.number()].type;
+      type = place.dictionaries.retype(type);
     }
   }
   if (!begun_) {
@@ -123,8 +123,8 @@ void written_dictionaries::begin(const table& source) {
 
 void written_dictionaries::end() noexcept {
   indices_.reset();
-  for (place& each : places_) {
-    each.dictionaries.end();
+  for (place& place : places_) {
+    place.dictionaries.end();
   }
 }
 
@@ -137,9 +137,9 @@ void written_dictionaries::gather_names(symbol_column& of, const table& source) 
   if (of.values != nullptr && of.values->length == there.length) {
     return; // no new names, and message_writer knows the same values by their address
   }
-  const auto made =
+  const auto dictionary =
       std::make_shared<owned_dictionary>(owned_dictionary{std::move(there), of.names->keepalive()});
-  of.values = {made, &made->values};
+  of.values = {dictionary, &dictionary->values};
 }
 
 void written_dictionaries::rename_dictionary(const symbol_column& column, host_array& numbers,
@@ -154,15 +154,15 @@ void written_dictionaries::rename_dictionary(const symbol_column& column, host_a
 }
 
 bool written_dictionaries::will_rewrite(std::size_t number) const {
-  return std::ranges::any_of(symbols_, [&](const auto& each) { return each.number == number; }) ||
-         std::ranges::any_of(places_, [&](const place& each) {
-           return each.used && each.dictionaries.number() == number && each.dictionaries.has_new_numbers();
+  return std::ranges::any_of(symbols_, [&](const auto& symbol) { return symbol.number == number; }) ||
+         std::ranges::any_of(places_, [&](const place& place) {
+           return place.used && place.dictionaries.number() == number && place.dictionaries.has_new_numbers();
          });
 }
 
 void written_dictionaries::restore(std::size_t index, host_batch& rows) const {
-  for (host_array& each : rows.arrays) {
-    own_dictionaries(each, rows.keepalive);
+  for (host_array& array : rows.arrays) {
+    own_dictionaries(array, rows.keepalive);
   }
   auto owners = std::make_shared<std::vector<std::shared_ptr<void>>>();
   for (const auto& [dictionaries, used] : places_) {

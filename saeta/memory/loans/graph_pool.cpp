@@ -69,9 +69,9 @@ struct graph_pool::state {
   // Call these with the lock held.
 
   lane& lane_of(const stream_ref& stream) {
-    for (lane& each : lanes) {
-      if (each.serves(stream)) {
-        return each;
+    for (lane& lane : lanes) {
+      if (lane.serves(stream)) {
+        return lane;
       }
     }
     lanes.push_back({stream, stream.made_in_capture(), {}, {}});
@@ -234,8 +234,8 @@ std::uint64_t graph_pool::bytes() const {
   }
   const std::lock_guard lock(state_->mutex);
   std::uint64_t sum = 0;
-  for (const auto& [begin, each] : state_->segments) {
-    sum += each.memory->bytes();
+  for (const auto& [begin, segment] : state_->segments) {
+    sum += segment.memory->bytes();
   }
   return sum;
 }

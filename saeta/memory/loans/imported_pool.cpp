@@ -139,14 +139,14 @@ void imported_pool::unmap(std::uint64_t base) noexcept {
     return;
   }
   const std::lock_guard lock(mutex_);
-  const auto found = mapped_.find(base);
-  if (--found->second.users != 0) {
+  const auto entry = mapped_.find(base);
+  if (--entry->second.users != 0) {
     return;
   }
-  if (!device_->close_allocation(found->second.pointer, work_.native_handle())) {
+  if (!device_->close_allocation(entry->second.pointer, work_.native_handle())) {
     return; // reported; opening it again gives the same mapping
   }
-  mapped_.erase(found);
+  mapped_.erase(entry);
   wait_for_close();
 }
 

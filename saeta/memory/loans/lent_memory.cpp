@@ -34,44 +34,44 @@ struct loan {
 /// An address is unique in the process, over all devices, until its memory comes back.
 class loan_table {
 public:
-  void add(void* address, loan made) {
+  void add(void* address, loan loan) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
-    part.loans.insert_or_assign(address, std::move(made));
+    part.loans.insert_or_assign(address, std::move(loan));
   }
 
   std::optional<loan> remove(void* address) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
-    const auto found = part.loans.find(address);
-    if (found == part.loans.end()) {
+    const auto entry = part.loans.find(address);
+    if (entry == part.loans.end()) {
       return std::nullopt;
     }
-    loan ended = std::move(found->second);
-    part.loans.erase(found);
+    loan ended = std::move(entry->second);
+    part.loans.erase(entry);
     return ended;
   }
 
   std::shared_ptr<storage> find(const void* address) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
-    const auto found = part.loans.find(const_cast<void*>(address));
-    return found == part.loans.end() ? nullptr : found->second.memory;
+    const auto entry = part.loans.find(const_cast<void*>(address));
+    return entry == part.loans.end() ? nullptr : entry->second.memory;
   }
 
   bool note_use(void* address, stream_handle stream) {
     shard& part = of(address);
     const std::lock_guard lock(part.mutex);
-    const auto found = part.loans.find(address);
-    if (found == part.loans.end()) {
+    const auto entry = part.loans.find(address);
+    if (entry == part.loans.end()) {
       return false;
     }
-    loan& noted = found->second;
+    loan& noted = entry->second;
     try {
       const stream_ref used(*noted.ctx().device_backend(), stream);
       // While a stream captures, refs of it never compare equal.
-      const auto same = [&](const stream_ref& each) {
-        return each == used || (used.made_in_capture() && each.same_handle(used));
+      const auto same = [&](const stream_ref& ref) {
+        return ref == used || (used.made_in_capture() && ref.same_handle(used));
       };
       if (std::ranges::none_of(noted.also_used_on, same)) {
         noted.also_used_on.push_back(used);

@@ -96,10 +96,10 @@ block cache_store::allocate_upstream(const allocation_request& request, const st
 block cache_store::allocate_held(const allocation_request& request, const stream_ref& stream,
                                  std::uint64_t bytes, lock_type& lock) {
   try {
-    block made = ask_upstream(request, stream, lock);
-    held_.fetch_add(made.base_bytes - bytes, std::memory_order_relaxed);
-    uncached_.fetch_add(made.base_bytes, std::memory_order_relaxed);
-    return made;
+    block block = ask_upstream(request, stream, lock);
+    held_.fetch_add(block.base_bytes - bytes, std::memory_order_relaxed);
+    uncached_.fetch_add(block.base_bytes, std::memory_order_relaxed);
+    return block;
   } catch (...) {
     held_.fetch_sub(bytes, std::memory_order_relaxed);
     throw;
@@ -109,9 +109,9 @@ block cache_store::allocate_held(const allocation_request& request, const stream
 block cache_store::ask_upstream(const allocation_request& request, const stream_ref& stream,
                                 lock_type& lock) {
   const auto ask = [&] {
-    block made = upstream_->allocate(request, stream);
+    block block = upstream_->allocate(request, stream);
     upstream_allocations_.fetch_add(1, std::memory_order_relaxed);
-    return made;
+    return block;
   };
   try {
     return ask();

@@ -123,14 +123,14 @@ block caching_resource::lend(cache_node& taken, cache_shard& shard, const alloca
     }
   }
   shard.add_in_use(taken.bytes);
-  block made = describe_here(request, stream, shard.timeline);
-  made.pointer = taken.pointer;
-  made.ready = ready;
-  made.base = taken.pointer;
-  made.base_bytes = taken.bytes;
-  made.record = &taken;
-  made.cached = true;
-  return made;
+  block block = describe_here(request, stream, shard.timeline);
+  block.pointer = taken.pointer;
+  block.ready = ready;
+  block.base = taken.pointer;
+  block.base_bytes = taken.bytes;
+  block.record = &taken;
+  block.cached = true;
+  return block;
 }
 
 bool caching_resource::do_deallocate(const block& returned, std::span<const point> after) noexcept {

@@ -35,22 +35,22 @@ void cache_node::set_several_users(std::span<const point> users, timeline_id hom
   others.reset();
   after = {};
   const auto own = std::find_if(users.begin(), users.end(),
-                                [&](const point& each) { return each.timeline == home_timeline; });
+                                [&](const point& point) { return point.timeline == home_timeline; });
   after = own != users.end() ? *own : users.empty() ? point{} : users.front();
-  for (const point& each : users) {
-    if (each.timeline != after.timeline && !is_known_passed(each)) {
+  for (const point& user : users) {
+    if (user.timeline != after.timeline && !is_known_passed(user)) {
       if (!others) {
         others = std::make_unique<point_set>();
       }
-      others->add(each);
+      others->add(user);
     }
   }
 }
 
 cache_shards::table* cache_shards::own_table() {
   if (table_ == nullptr && !ended_) {
-    thread_local table made;
-    table_ = &made;
+    thread_local table table;
+    table_ = &table;
   }
   return table_;
 }
@@ -60,13 +60,13 @@ cache_shard* cache_shards::find_older(std::uint64_t cache, timeline_id timeline)
     return nullptr;
   }
   auto& kept = table_->kept;
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
+  const auto match = std::find_if(kept.begin(), kept.end(), [&](const auto& shard) {
     return shard->cache == cache && shard->timeline == timeline;
   });
-  if (found == kept.end()) {
+  if (match == kept.end()) {
     return nullptr;
   }
-  std::rotate(found, found + 1, kept.end());
+  std::rotate(match, match + 1, kept.end());
   cache_shard* const shard = kept.back().get();
   recents_[slot(cache, timeline)] = {cache, timeline, shard};
   return shard;

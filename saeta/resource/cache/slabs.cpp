@@ -29,36 +29,36 @@ std::size_t cache_store::blocks_of_a_slab(std::size_t size_class) const noexcept
 
 bool cache_store::add_slab(std::size_t size_class, lock_type& lock) {
   const std::size_t size = classes_.bytes(size_class);
-  auto made = std::make_unique<cache_slab>();
-  made->size_class = size_class;
-  made->blocks = blocks_of_a_slab(size_class);
-  const std::size_t bytes = made->blocks * size;
+  auto slab = std::make_unique<cache_slab>();
+  slab->size_class = size_class;
+  slab->blocks = blocks_of_a_slab(size_class);
+  const std::size_t bytes = slab->blocks * size;
   // The bytes of one slab are always allowed: the limit may be smaller than a block.
   const std::uint64_t most = std::max<std::uint64_t>(limit(), bytes);
   if (!hold(bytes, most, collecting::if_promising, lock)) {
     return false;
   }
   try {
-    made->memory = ask_upstream({.bytes = bytes, .alignment = cache_classes::unit, .label = label_},
+    slab->memory = ask_upstream({.bytes = bytes, .alignment = cache_classes::unit, .label = label_},
                                 slabs_from_.ref(), lock);
   } catch (...) {
     held_.fetch_sub(bytes, std::memory_order_relaxed);
     throw;
   }
-  held_.fetch_add(made->memory.base_bytes - bytes, std::memory_order_relaxed);
+  held_.fetch_add(slab->memory.base_bytes - bytes, std::memory_order_relaxed);
   size_kind& kind = kinds_[size_class];
   try {
-    made->ready.add(made->memory.ready);
+    slab->ready.add(slab->memory.ready);
     kind.slabs.reserve(kind.slabs.size() + 1);
     kind.open.reserve(kind.slabs.capacity());
   } catch (...) {
-    if (upstream_->deallocate(made->memory, slabs_from_.ref())) {
-      held_.fetch_sub(made->memory.base_bytes, std::memory_order_relaxed);
+    if (upstream_->deallocate(slab->memory, slabs_from_.ref())) {
+      held_.fetch_sub(slab->memory.base_bytes, std::memory_order_relaxed);
     }
     throw;
   }
-  kind.open.push_back(made.get());
-  kind.slabs.push_back(std::move(made));
+  kind.open.push_back(slab.get());
+  kind.slabs.push_back(std::move(slab));
   return true;
 }
 
@@ -67,10 +67,10 @@ extent cache_store::extent_of(const block& of) const noexcept {
     return upstream_->extent_of(of);
   }
   const block& slab = static_cast<const cache_node*>(of.record)->home->memory;
-  extent found = upstream_->extent_of(slab);
-  found.offset += static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
-                                           static_cast<const std::byte*>(slab.pointer));
-  return found;
+  extent extent = upstream_->extent_of(slab);
+  extent.offset += static_cast<std::size_t>(static_cast<const std::byte*>(of.pointer) -
+                                            static_cast<const std::byte*>(slab.pointer));
+  return extent;
 }
 
 extent caching_resource::extent_of(const block& of) const noexcept { return store_->extent_of(of); }

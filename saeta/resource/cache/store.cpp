@@ -56,26 +56,26 @@ cache_store::~cache_store() {
 std::shared_ptr<cache_shard> cache_store::claim(timeline_id timeline) {
   const lock_type lock(mutex_);
   const auto abandoned = [](const auto& shard) { return !shard->owned.load(std::memory_order_acquire); };
-  auto found = std::find_if(shards_.begin(), shards_.end(), [&](const auto& shard) {
+  auto match = std::find_if(shards_.begin(), shards_.end(), [&](const auto& shard) {
     return shard->timeline == timeline && abandoned(shard);
   });
-  if (found == shards_.end()) {
+  if (match == shards_.end()) {
     // Reuse any shard without an owner, so that there are no more shards than threads use at once. Its blocks
     // become common.
-    found = std::find_if(shards_.begin(), shards_.end(), abandoned);
-    if (found == shards_.end()) {
-      found = shards_.insert(shards_.end(), std::make_shared<cache_shard>(id_, timeline));
+    match = std::find_if(shards_.begin(), shards_.end(), abandoned);
+    if (match == shards_.end()) {
+      match = shards_.insert(shards_.end(), std::make_shared<cache_shard>(id_, timeline));
     }
     for (std::size_t c = 0; c < classes_.count(); ++c) {
-      common_.push_all((*found)->take(c));
+      common_.push_all((*match)->take(c));
     }
-    (*found)->timeline = timeline;
+    (*match)->timeline = timeline;
   }
-  cache_shard& shard = **found;
+  cache_shard& shard = **match;
   shard.list_stolen = {};
   shard.waited = {};
   shard.owned.store(true, std::memory_order_relaxed);
-  return *found;
+  return *match;
 }
 
 cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {

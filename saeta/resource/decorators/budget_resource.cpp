@@ -60,9 +60,9 @@ bool budget_resource::obtain(shortage& missing, const relief& make_room,
 
 block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream,
                                     budget& charged) {
-  block made = ask_upstream(request, stream);
-  made.charged = &charged;
-  return made;
+  block block = ask_upstream(request, stream);
+  block.charged = &charged;
+  return block;
 }
 
 block budget_resource::ask_upstream(const allocation_request& request, const stream_ref& stream) {

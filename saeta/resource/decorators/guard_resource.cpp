@@ -31,30 +31,30 @@ block guard_resource::do_allocate(const allocation_request& request, const strea
   around.bytes =
       checked_add(checked_add(front, request.bytes, "guarded block"), guard_canary, "guarded block");
 
-  guarded made;
+  guarded result;
   try {
-    made.inner = upstream().allocate(around, stream);
+    result.inner = upstream().allocate(around, stream);
   } catch (const error& failure) {
     if (failure.code() != errc::out_of_memory) {
       throw;
     }
     state_->shrink(0, upstream());
-    made.inner = upstream().allocate(around, stream);
+    result.inner = upstream().allocate(around, stream);
   }
-  made.begin = reinterpret_cast<std::uintptr_t>(made.inner.pointer);
-  made.outer = made.inner;
-  made.outer.pointer = static_cast<std::uint8_t*>(made.inner.pointer) + front;
-  made.outer.bytes = request.bytes;
-  made.outer.order = release_order::in_stream_order; // the guard itself waits before it frees upstream
+  result.begin = reinterpret_cast<std::uintptr_t>(result.inner.pointer);
+  result.outer = result.inner;
+  result.outer.pointer = static_cast<std::uint8_t*>(result.inner.pointer) + front;
+  result.outer.bytes = request.bytes;
+  result.outer.order = release_order::in_stream_order; // the guard itself waits before it frees upstream
   try {
-    state_->paint(made, stream);
-    made.outer.ready = mark(stream);
-    state_->remember(made); // after its canaries are queued: `check` reads all remembered blocks
+    state_->paint(result, stream);
+    result.outer.ready = mark(stream);
+    state_->remember(result); // after its canaries are queued: `check` reads all remembered blocks
   } catch (...) {
-    state_->abandon(made, stream, upstream());
+    state_->abandon(result, stream, upstream());
     throw;
   }
-  return made.outer;
+  return result.outer;
 }
 
 bool guard_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {

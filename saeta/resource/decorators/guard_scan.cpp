@@ -42,7 +42,7 @@ guard_scanner::~guard_scanner() {
 void guard_scanner::synchronize() const { device_->synchronize_stream(stream_.ref().native_handle()); }
 
 std::vector<std::optional<wrong_byte>> guard_scanner::scan(std::span<const guard_region> regions) {
-  std::vector<std::optional<wrong_byte>> found(regions.size());
+  std::vector<std::optional<wrong_byte>> bytes(regions.size());
   std::vector<piece> queued;
   std::size_t used = 0;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -53,14 +53,14 @@ std::vector<std::optional<wrong_byte>> guard_scanner::scan(std::span<const guard
       offset += next.bytes;
       used += next.bytes;
       if (used == landing_bytes) {
-        compare(regions, queued, found);
+        compare(regions, queued, bytes);
         queued.clear();
         used = 0;
       }
     }
   }
-  compare(regions, queued, found);
-  return found;
+  compare(regions, queued, bytes);
+  return bytes;
 }
 
 void guard_scanner::queue_copy(const guard_region& from, const piece& part) const {

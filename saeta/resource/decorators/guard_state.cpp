@@ -32,16 +32,16 @@ std::string_view words(kind found) {
   return "";
 }
 
-guard_finding describe(kind found, const block& of, std::int64_t offset, const std::string& details = {}) {
+guard_finding describe(kind kind, const block& of, std::int64_t offset, const std::string& details = {}) {
   const auto address = reinterpret_cast<std::uintptr_t>(of.pointer);
-  return {found,
+  return {kind,
           of.label,
           of.generation,
           address,
           of.bytes,
           offset,
           concat("block '", of.label.name(), "' of ", of.bytes, " bytes at ", of.pointer, " (generation ",
-                 of.generation, "): ", words(found), details)};
+                 of.generation, "): ", words(kind), details)};
 }
 
 } // namespace
@@ -58,8 +58,8 @@ void guard_state::paint(const guarded& made, stream_ref stream) const {
 bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept {
   try {
     const stream_ref stream = scanner.stream();
-    for (const point& each : after) {
-      wait(stream, each);
+    for (const point& point : after) {
+      wait(stream, point);
     }
     stream.owner().fill(freed.outer.pointer, freed_value, freed.outer.bytes, stream.native_handle());
     freed.poisoned = true;
@@ -72,7 +72,7 @@ bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept 
 }
 
 void guard_state::remember(const guarded& made) {
-  std::vector<guard_finding> found;
+  std::vector<guard_finding> findings;
   {
     const std::lock_guard lock(mutex);
     const std::pair key(made.begin, made.outer.generation);
@@ -80,7 +80,7 @@ void guard_state::remember(const guarded& made) {
     const auto next = extents.lower_bound({made.begin, 0});
     if ((next != extents.end() && next->first.first < end) ||
         (next != extents.begin() && std::prev(next)->second > made.begin)) {
-      found.push_back(describe(kind::overlap, made.outer, 0));
+      findings.push_back(describe(kind::overlap, made.outer, 0));
     }
     const auto extent = extents.emplace(key, end).first;
     try {
@@ -90,7 +90,7 @@ void guard_state::remember(const guarded& made) {
       throw;
     }
   }
-  publish(std::move(found));
+  publish(std::move(findings));
 }
 
 void guard_state::abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept {
@@ -132,9 +132,9 @@ bool guard_state::take_back(const block& returned, std::span<const point> after,
 void guard_state::add_regions(guarded& of, std::vector<guard_region>& regions,
                               std::vector<guard_suspect>& suspects) const {
   const auto size = static_cast<std::int64_t>(of.outer.bytes);
-  const auto add = [&](kind found, std::int64_t offset, std::size_t bytes, std::uint8_t expected) {
-    if (bytes != 0 && (of.found & (1u << static_cast<unsigned>(found))) == 0) {
-      suspects.push_back({&of, found, offset});
+  const auto add = [&](kind kind, std::int64_t offset, std::size_t bytes, std::uint8_t expected) {
+    if (bytes != 0 && (of.found & (1u << static_cast<unsigned>(kind))) == 0) {
+      suspects.push_back({&of, kind, offset});
       regions.push_back({start(of) + offset, bytes, expected});
     }
   };
@@ -145,27 +145,27 @@ void guard_state::add_regions(guarded& of, std::vector<guard_region>& regions,
 
 std::vector<guard_finding> guard_state::examine(const std::vector<guard_region>& regions,
                                                 const std::vector<guard_suspect>& suspects) {
-  std::vector<guard_finding> found;
+  std::vector<guard_finding> findings;
   const auto wrong = scanner.scan(regions);
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (wrong[i]) {
       const guard_suspect& seen = suspects[i];
       const std::int64_t offset = seen.offset + static_cast<std::int64_t>(wrong[i]->offset);
-      found.push_back(describe(
+      findings.push_back(describe(
           seen.found, seen.of->outer, offset,
           concat(", first at byte ", offset, ": ", +wrong[i]->value, " instead of ", +regions[i].expected)));
       seen.of->found |= 1u << static_cast<unsigned>(seen.found);
     }
   }
-  return found;
+  return findings;
 }
 
-void guard_state::publish(std::vector<guard_finding> found) noexcept {
-  for (guard_finding& each : found) {
-    report("guard_resource", each.text);
+void guard_state::publish(std::vector<guard_finding> guard_findings) noexcept {
+  for (guard_finding& guard_finding : guard_findings) {
+    report("guard_resource", guard_finding.text);
     try {
       const std::lock_guard lock(findings_mutex);
-      findings.push_back(std::move(each));
+      findings.push_back(std::move(guard_finding));
     } catch (...) {
       report_current_exception("guard_resource");
     }
@@ -217,7 +217,7 @@ void guard_state::shrink(std::size_t limit, resource& upstream) noexcept {
 }
 
 void guard_state::check_all() {
-  std::vector<guard_finding> found;
+  std::vector<guard_finding> findings;
   {
     const std::lock_guard lock(mutex);
     std::vector<guard_region> regions;
@@ -235,9 +235,9 @@ void guard_state::check_all() {
     }
     const std::lock_guard scanning(scan_mutex);
     wait(scanner.stream(), *everything);
-    found = examine(regions, suspects);
+    findings = examine(regions, suspects);
   }
-  publish(std::move(found));
+  publish(std::move(findings));
 }
 
 } // namespace saeta

@@ -84,7 +84,7 @@ private:
   /// Reads the regions back. Call with `scan_mutex` held.
   std::vector<guard_finding> examine(const std::vector<guard_region>& regions,
                                      const std::vector<guard_suspect>& suspects);
-  void publish(std::vector<guard_finding> found) noexcept;
+  void publish(std::vector<guard_finding> findings) noexcept;
   /// Checks a block once the work on it has finished, and returns it upstream; false when it must be kept.
   bool retire(guarded& freed, resource& upstream) noexcept;
 };

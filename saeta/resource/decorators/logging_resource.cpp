@@ -50,19 +50,19 @@ block logging_resource::do_allocate(const allocation_request& request, const str
 }
 
 block logging_resource::allocate_logged(const allocation_request& request, const stream_ref& stream) {
-  block made;
+  block block;
   try {
-    made = upstream().allocate(request, stream);
+    block = upstream().allocate(request, stream);
   } catch (...) {
     record_failure(request, stream);
     throw;
   }
   log_->write_if_active([&] {
-    log_record record = describe(memory_event::allocate, made, stream.id(), root_limit());
+    log_record record = describe(memory_event::allocate, block, stream.id(), root_limit());
     note_levels(record);
     return record;
   });
-  return made;
+  return block;
 }
 
 void logging_resource::record_failure(const allocation_request& request, const stream_ref& stream) noexcept {

@@ -46,11 +46,11 @@ statistics_resource::~statistics_resource() = default;
 block statistics_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
   shard& mine = shards_->own_shard();
   try {
-    const block made = upstream().allocate(request, stream);
+    const block block = upstream().allocate(request, stream);
     add(mine.allocations, 1);
-    add(mine.allocated_bytes, made.bytes);
-    raise(mine.largest, made.bytes);
-    return made;
+    add(mine.allocated_bytes, block.bytes);
+    raise(mine.largest, block.bytes);
+    return block;
   } catch (...) {
     add(mine.failed_allocations, 1);
     throw;

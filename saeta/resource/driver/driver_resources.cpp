@@ -28,8 +28,8 @@ std::size_t class_of_pinned(std::size_t bytes) noexcept {
 /// For resources that free at once: the host waits for the work on the block. False when the wait fails.
 bool wait_for_users(std::span<const point> after) noexcept {
   try {
-    for (const point& each : after) {
-      synchronize(each);
+    for (const point& point : after) {
+      synchronize(point);
     }
     return true;
   } catch (...) {
@@ -46,26 +46,26 @@ block describe_block(const allocation_request& request, device_id device, std::s
   if (request.alignment != 0 && !std::has_single_bit(request.alignment)) {
     throw error(errc::invalid_argument, concat("alignment ", request.alignment, " is not a power of two"));
   }
-  block made = describe(request, device, std::max(request.alignment, given), stream, timeline_of(stream));
-  static_cast<void>(checked_add(request.bytes, made.alignment, "block with its alignment"));
-  made.base_bytes = request.bytes == 0 ? 0 : request.bytes + (made.alignment - given);
-  return made;
+  block block = describe(request, device, std::max(request.alignment, given), stream, timeline_of(stream));
+  static_cast<void>(checked_add(request.bytes, block.alignment, "block with its alignment"));
+  block.base_bytes = request.bytes == 0 ? 0 : request.bytes + (block.alignment - given);
+  return block;
 }
 
-void place_block(block& made, void* base) noexcept {
+void place_block(block& block, void* base) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(base);
-  made.base = base;
-  made.pointer = reinterpret_cast<void*>(round_up(address, static_cast<std::uintptr_t>(made.alignment)));
+  block.base = base;
+  block.pointer = reinterpret_cast<void*>(round_up(address, static_cast<std::uintptr_t>(block.alignment)));
 }
 
 block direct_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
-  block made = describe_on(*device_, request, stream);
-  made.order = release_order::when_complete;
+  block block = describe_on(*device_, request, stream);
+  block.order = release_order::when_complete;
   if (request.bytes != 0) {
-    place_block(made, device_->allocate(made.base_bytes, own_alignment(*device_)));
-    held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+    place_block(block, device_->allocate(block.base_bytes, own_alignment(*device_)));
+    held_.fetch_add(block.base_bytes, std::memory_order_relaxed);
   }
-  return made;
+  return block;
 }
 
 bool direct_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
@@ -92,12 +92,12 @@ block async_resource::do_allocate(const allocation_request& request, const strea
   if (request.bytes > largest_) {
     return beyond_.allocate(request, stream);
   }
-  block made = describe_on(*device_, request, stream);
+  block block = describe_on(*device_, request, stream);
   if (request.bytes == 0) {
-    return made;
+    return block;
   }
   wait_for_own_frees(stream);
-  const auto ask = [&] { return device_->allocate_async(made.base_bytes, stream.native_handle()); };
+  const auto ask = [&] { return device_->allocate_async(block.base_bytes, stream.native_handle()); };
   void* given = nullptr;
   try {
     given = ask();
@@ -110,19 +110,19 @@ block async_resource::do_allocate(const allocation_request& request, const strea
     wait(stream, mark(in_use_.ref()));
     given = ask();
   }
-  place_block(made, given);
-  held_.fetch_add(made.base_bytes, std::memory_order_relaxed);
+  place_block(block, given);
+  held_.fetch_add(block.base_bytes, std::memory_order_relaxed);
   try {
-    made.ready = mark(stream);
+    block.ready = mark(stream);
   } catch (...) { // no other stream could be ordered after it, so free it on its own stream
-    if (!device_->deallocate_async(made.base, made.base_bytes, stream.native_handle())) {
+    if (!device_->deallocate_async(block.base, block.base_bytes, stream.native_handle())) {
       with_report_text([](std::string_view text) { report("async_resource", text); },
-                       "memory could not be freed", made.bytes, " bytes could not be freed");
+                       "memory could not be freed", block.bytes, " bytes could not be freed");
     }
-    held_.fetch_sub(made.base_bytes, std::memory_order_relaxed);
+    held_.fetch_sub(block.base_bytes, std::memory_order_relaxed);
     throw;
   }
-  return made;
+  return block;
 }
 
 bool async_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {
@@ -155,7 +155,7 @@ bool async_resource::do_deallocate(const block& freed, std::span<const point> af
 void async_resource::wait_for_own_frees(const stream_ref& stream) {
   const std::lock_guard lock(users_mutex_);
   users_.remove_if(is_known_passed);
-  const auto is_own = [own = timeline_of(stream)](const point& each) { return each.timeline == own; };
+  const auto is_own = [own = timeline_of(stream)](const point& point) { return point.timeline == own; };
   if (!users_.empty() && std::ranges::all_of(users_.all(), is_own) && is_ours(stream)) {
     wait(stream, mark(in_use_.ref()));
   }
@@ -164,9 +164,9 @@ void async_resource::wait_for_own_frees(const stream_ref& stream) {
 void async_resource::await_users(std::span<const point> after) {
   const std::lock_guard lock(users_mutex_);
   users_.remove_if(is_known_passed);
-  for (const point& each : after) {
-    wait(in_use_.ref(), each);
-    users_.add(each);
+  for (const point& point : after) {
+    wait(in_use_.ref(), point);
+    users_.add(point);
   }
 }
 
@@ -186,39 +186,39 @@ void async_resource::notice_unused() noexcept {
 pinned_resource::~pinned_resource() { trim(); }
 
 block pinned_resource::do_allocate(const allocation_request& request, const stream_ref& stream) {
-  block made = describe_block(request, device_->device(), device_alignment, stream);
-  made.order = release_order::when_complete;
-  if (made.kind == memory_kind::device) { // on the host, pinned memory is ordinary memory
-    made.kind = memory_kind::pinned;
+  block block = describe_block(request, device_->device(), device_alignment, stream);
+  block.order = release_order::when_complete;
+  if (block.kind == memory_kind::device) { // on the host, pinned memory is ordinary memory
+    block.kind = memory_kind::pinned;
   }
   if (request.bytes == 0) {
-    return made;
+    return block;
   }
-  if (made.base_bytes > (std::size_t{1} << 62)) {
+  if (block.base_bytes > (std::size_t{1} << 62)) {
     throw error(errc::overflow, concat("a pinned block of ", request.bytes, " bytes is too large"));
   }
-  made.base_bytes = class_of_pinned(made.base_bytes);
+  block.base_bytes = class_of_pinned(block.base_bytes);
   {
     const std::lock_guard lock(mutex_);
-    auto& pool = free_[made.base_bytes];
+    auto& pool = free_[block.base_bytes];
     if (!pool.empty()) {
-      place_block(made, pool.back());
+      place_block(block, pool.back());
       pool.pop_back();
-      return made;
+      return block;
     }
-    if (bound_ && held_ + made.base_bytes > bound_->limit()) {
+    if (bound_ && held_ + block.base_bytes > bound_->limit()) {
       trim_unused();
     }
-    held_ += made.base_bytes;
+    held_ += block.base_bytes;
   }
   try { // without the lock: page-locking takes milliseconds, and others may need unused blocks meanwhile
-    place_block(made, device_->allocate_pinned(made.base_bytes));
+    place_block(block, device_->allocate_pinned(block.base_bytes));
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    held_ -= made.base_bytes;
+    held_ -= block.base_bytes;
     throw;
   }
-  return made;
+  return block;
 }
 
 bool pinned_resource::do_deallocate(const block& freed, std::span<const point> after) noexcept {

@@ -20,7 +20,7 @@ namespace saeta {
 [[nodiscard]] block describe_block(const allocation_request& request, device_id device, std::size_t given,
                                    const stream_ref& stream);
 /// Places the block in the `base_bytes` at `base`.
-void place_block(block& made, void* base) noexcept;
+void place_block(block& block, void* base) noexcept;
 
 /// One driver call for each allocation (cudaMalloc, aligned new), for sanitizers and debugging. The driver's
 /// free may wait for the device, so `deallocate` waits for the recorded work first.

@@ -58,14 +58,14 @@ __device__ inline block_sums sum_of_block(std::int64_t value) {
     of_warps[warp] = up_to;
   }
   __syncthreads();
-  block_sums made{up_to - value, 0};
+  block_sums sums{up_to - value, 0};
 #pragma unroll
   for (int i = 0; i < block_threads / warp_threads; ++i) {
-    made.before += i < warp ? of_warps[i] : 0;
-    made.total += of_warps[i];
+    sums.before += i < warp ? of_warps[i] : 0;
+    sums.total += of_warps[i];
   }
   __syncthreads(); // the next call writes again
-  return made;
+  return sums;
 }
 
 } // namespace saeta::cuda

@@ -194,10 +194,10 @@ __global__ void __launch_bounds__(block_threads) measure_lists(const list_expans
   const equal_task& lists = expansion->lists;
   for (std::int64_t at = grid_thread(); at < lists.count; at += grid_threads()) {
     const std::int64_t list = lists.starts == nullptr ? 0 : list_of(lists, 0, lists.lists - 1, at);
-    const expanded_list found = expand_row(lists, at, list);
-    expansion->starts[at] = found.count;
-    expansion->left_shifts[at] = found.left;
-    expansion->right_shifts[at] = found.right;
+    const expanded_list expanded_list = expand_row(lists, at, list);
+    expansion->starts[at] = expanded_list.count;
+    expansion->left_shifts[at] = expanded_list.left;
+    expansion->right_shifts[at] = expanded_list.right;
   }
 }
 

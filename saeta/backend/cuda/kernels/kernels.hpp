@@ -36,7 +36,7 @@ void check_values(stream_handle stream, std::span<const value_check> checks, con
 void compare(stream_handle stream, std::span<const equal_task> tasks, const equal_task* uploaded,
              const equal_results& results);
 void expand(stream_handle stream, std::span<const list_expansion> expansions, const list_expansion* uploaded);
-void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found);
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* count);
 void take(stream_handle stream, const take_work& work);
 void cast_numbers(stream_handle stream, const cast_work& work);
 void permute_rows(stream_handle stream, const permute_work& work);

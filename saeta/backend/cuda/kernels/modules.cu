@@ -15,14 +15,14 @@ void kernel_module::load() const {
   check(calls.module_get_function_count(&count, module), "cuModuleGetFunctionCount");
   std::vector<CUfunction> functions(count);
   check(calls.module_enumerate_functions(functions.data(), count, module), "cuModuleEnumerateFunctions");
-  for (CUfunction each : functions) {
-    check(calls.function_load(each), "cuFuncLoad");
+  for (CUfunction function : functions) {
+    check(calls.function_load(function), "cuFuncLoad");
   }
 }
 
 void load_kernels() {
-  for (const kernel_module* each = kernel_module::first_; each != nullptr; each = each->next_) {
-    each->load();
+  for (const kernel_module* module = kernel_module::first_; module != nullptr; module = module->next_) {
+    module->load();
   }
 }
 

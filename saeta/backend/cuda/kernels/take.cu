@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(block_threads)
 /// Stores the sum of each tile, and the first bad row of each step.
 __global__ void __launch_bounds__(block_threads)
     count_tiles(const take_step* __restrict__ steps, std::int64_t count, std::int64_t tiles,
-                const take_source* __restrict__ sources, std::int64_t* sums, taken_count* found) {
+                const take_source* __restrict__ sources, std::int64_t* sums, taken_count* taken_count) {
   for_each_tile(steps, count, tiles, [&](std::int64_t at, std::int64_t tile) {
     const counted_rows rows(steps[at], sources, tile);
     const block_sums total = sum_of_block(rows.sum);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(block_threads)
       sums[steps[at].first_tile + tile] = total.total;
     }
     if (rows.bad_row != no_row) { // unsigned, so that no_row is above all rows
-      atomicMin(reinterpret_cast<unsigned long long*>(&found[at].bad_row),
+      atomicMin(reinterpret_cast<unsigned long long*>(&taken_count[at].bad_row),
                 static_cast<unsigned long long>(rows.bad_row));
     }
   });
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(block_threads)
 /// Turns the sums of the tiles of a step into sums of all tiles before them. A block does one step at a time.
 __global__ void __launch_bounds__(block_threads)
     add_tiles(const take_step* __restrict__ steps, std::int64_t count, std::int64_t* sums,
-              taken_count* found) {
+              taken_count* taken_count) {
   for (std::int64_t at = blockIdx.x; at < count; at += gridDim.x) {
     std::int64_t* const own = sums + steps[at].first_tile;
     const std::int64_t tiles = (steps[at].count + take_tile_rows - 1) / take_tile_rows;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(block_threads)
       before += totals.total;
     }
     if (threadIdx.x == 0) {
-      found[at].total = before;
+      taken_count[at].total = before;
     }
   }
 }
@@ -152,17 +152,17 @@ std::int64_t tiles_of(const take_work& work) {
 
 } // namespace
 
-void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* found) {
+void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* taken_count) {
   if (work.steps.empty()) {
     return;
   }
   const auto count = static_cast<std::int64_t>(work.steps.size());
   const std::int64_t tiles = tiles_of(work);
   const launch_site site(sums, stream);
-  site.fill(found, 0xff, work.steps.size() * sizeof *found); // no_row
+  site.fill(taken_count, 0xff, work.steps.size() * sizeof *taken_count); // no_row
   site.launch_tiles("count_taken", count_tiles, tiles, work.uploaded_steps, count, tiles,
-                    work.uploaded_sources, sums, found);
-  site.launch_tiles("count_taken: add", add_tiles, count, work.uploaded_steps, count, sums, found);
+                    work.uploaded_sources, sums, taken_count);
+  site.launch_tiles("count_taken: add", add_tiles, count, work.uploaded_steps, count, sums, taken_count);
 }
 
 void take(stream_handle stream, const take_work& work) {

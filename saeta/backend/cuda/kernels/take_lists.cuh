@@ -47,10 +47,10 @@ struct string_rest {
 
   __device__ string_rest(const take_step& step, const take_source* sources, std::int64_t list,
                          std::int64_t at) {
-    const take_rows::taken_list found = take_rows::list_at(step, sources, list);
-    first = found.bytes;
-    source_bytes = found.limit;
-    from = first + found.source + (at - found.start);
+    const take_rows::taken_list taken_list = take_rows::list_at(step, sources, list);
+    first = taken_list.bytes;
+    source_bytes = taken_list.limit;
+    from = first + taken_list.source + (at - taken_list.start);
     end = list + 1 == step.lists ? step.count : take_rows::load_signed(step.starts, step.width, list + 1);
   }
 };
@@ -85,9 +85,9 @@ __device__ inline void list_rows_tile(const take_step& step, const take_source* 
   const list_range lists = lists_of_tile(step, begin, end);
   for (std::int64_t at = begin + threadIdx.x; at < end; at += block_threads) {
     const std::int64_t list = take_rows::list_of(step, at, lists.first, lists.past);
-    const take_rows::taken_list found = take_rows::list_at(step, sources, list);
+    const take_rows::taken_list taken_list = take_rows::list_at(step, sources, list);
     static_cast<std::int64_t*>(step.target)[at] =
-        take_rows::chosen_row(found.piece, found.source + (at - found.start));
+        take_rows::chosen_row(taken_list.piece, taken_list.source + (at - taken_list.start));
   }
 }
 

@@ -29,9 +29,9 @@ struct tile_rows {
 
 template <class Value>
 __device__ Value filled_with(int byte) {
-  Value made;
-  memset(&made, byte, sizeof made);
-  return made;
+  Value result;
+  memset(&result, byte, sizeof result);
+  return result;
 }
 
 /// Finds the first value of a chosen row that is not null. The only piece of a step is looked up once.
@@ -184,10 +184,10 @@ __device__ inline void indices_tile(const take_step& step, const take_source* so
   for (int i = 0; i < unroll; ++i) {
     const std::int64_t at = first + i * block_threads;
     if (at < step.count) {
-      const take_rows::found_index found = take_rows::index_at(step, sources, at);
-      static_cast<std::int64_t*>(step.target)[at] = found.chosen;
-      has_null = has_null || found.is_null;
-      if (found.is_bad) { // unsigned, so that no_row is above all rows
+      const take_rows::found_index index = take_rows::index_at(step, sources, at);
+      static_cast<std::int64_t*>(step.target)[at] = index.chosen;
+      has_null = has_null || index.is_null;
+      if (index.is_bad) { // unsigned, so that no_row is above all rows
         atomicMin(reinterpret_cast<unsigned long long*>(step.found), static_cast<unsigned long long>(at));
       }
     }
