@@ -21,8 +21,8 @@ void kernel_module::load() const {
 }
 
 void load_kernels() {
-  for (const kernel_module* module = kernel_module::first_; module != nullptr; module = module->next_) {
-    module->load();
+  for (const kernel_module* entry = kernel_module::first_; entry != nullptr; entry = entry->next_) {
+    entry->load();
   }
 }
 
