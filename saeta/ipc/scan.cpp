@@ -76,38 +76,18 @@ public:
     const cancellation_scope ends_with(stopped_); // it may read itself
     std::unique_lock lock(mutex_);
     require_open();
-    if (!started_ && is_one_window()) {
-      ready_.emplace(taken_, read_here(lock, window_bytes_));
-      ++cut_;
-    } else {
-      start();
-    }
-    wait(lock, [&] { return ready_.contains(taken_); });
-    if (ready_.at(taken_).refused) {
-      outcome again = read_refused(lock);
-      ready_.insert_or_assign(taken_, std::move(again));
-    }
-    outcome& outcome = ready_.at(taken_);
-    if (outcome.failure) {
-      ready_.erase(ready_.upper_bound(taken_), ready_.end());
-      const std::exception_ptr failure = std::exchange(outcome, {}).failure; // it is then the end
-      std::rethrow_exception(failure);
-    }
-    if (!outcome.read) {
+    if (!taken_rows_ && !take_ready(lock)) {
       return std::nullopt;
     }
-    std::optional<read_rows> rows =
-        outcome.read; // it stays ready until it is in order: that may have no room
+    read_rows rows = *taken_rows_; // they stay here until they are in order: that may have no room
     if (!ctx_->on_host()) {
-      const std::size_t window = outcome.begins_at.window;
+      const std::size_t window = taken_window_;
       lock.unlock();
-      rows->rows = in_order(rows->rows, window);
+      rows.rows = in_order(rows.rows, window);
       lock.lock();
       require_open();
     }
-    ready_.erase(taken_);
-    ++taken_;
-    changed_.notify_all();
+    taken_rows_.reset();
     return rows;
   }
   /// Ends all calls and reads within 50 ms, waits for them, and drops the windows that were not taken.
@@ -121,6 +101,7 @@ public:
     }
     lock.lock();
     ready_.clear();
+    taken_rows_.reset();
     lock.unlock();
     const std::lock_guard reading(reading_dictionaries_);
     dictionaries_ = nullptr;
@@ -145,6 +126,36 @@ private:
     window_cutter::position begins_at; ///< of the window
   };
 
+  /// Waits for the next window. The threads go on reading as soon as it is taken. Returns whether there is one.
+  /// @param lock  held; released meanwhile.
+  bool take_ready(std::unique_lock<std::mutex>& lock) {
+    if (!started_ && is_one_window()) {
+      ready_.emplace(taken_, read_here(lock, window_bytes_));
+      ++cut_;
+    } else {
+      start();
+    }
+    wait(lock, [&] { return ready_.contains(taken_); });
+    if (ready_.at(taken_).refused) {
+      outcome again = read_refused(lock);
+      ready_.insert_or_assign(taken_, std::move(again));
+    }
+    outcome& outcome = ready_.at(taken_);
+    if (outcome.failure) {
+      ready_.erase(ready_.upper_bound(taken_), ready_.end());
+      const std::exception_ptr failure = std::exchange(outcome, {}).failure; // it is then the end
+      std::rethrow_exception(failure);
+    }
+    if (!outcome.read) {
+      return false;
+    }
+    taken_rows_ = std::move(outcome.read);
+    taken_window_ = outcome.begins_at.window;
+    ready_.erase(taken_);
+    ++taken_;
+    changed_.notify_all();
+    return true;
+  }
   void start() {
     if (started_) {
       return;
@@ -297,7 +308,9 @@ private:
   std::uint64_t cut_ = 0;   ///< windows that were begun
   std::uint64_t taken_ = 0; ///< windows that were given out
   std::map<std::uint64_t, outcome> ready_;
-  std::mutex permuting_; ///< one window at a time, which is there the sooner
+  std::optional<read_rows> taken_rows_; ///< taken from the ready ones, to be put in order
+  std::size_t taken_window_ = 0;        ///< whose rows they are
+  std::mutex permuting_;                ///< one window at a time, which is there the sooner
   std::mutex reading_dictionaries_;
   std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window
   std::array<background_thread, reading_threads> threads_{background_thread("saeta-scan"),
