@@ -1,24 +1,20 @@
-# saeta_layer(<name> [PYARROW] [PUBLIC header...] [DEPENDS layer...] [LIBRARIES target...] [DEFINITIONS name=value...])
+# saeta_layer(<folder> [PYARROW] [PUBLIC header...] [LIBRARIES target...] [DEFINITIONS name=value...])
 #
-# Declares the layer whose sources lie in the current folder and below, headers and sources side by side, as the target
-# saeta_<name>: objects for libsaeta. With PYARROW it is a library of its own that links libarrow, and there is one for each
-# major release M of pyarrow, saeta_<name>_M; saeta_<name> and saeta::<name> are that of the newest. PUBLIC headers are
-# installed, and other layers may include them; all others are the layer's own. DEPENDS names the layers it may include, LIBRARIES
-# what others wrote. scripts/lint_structure.py checks the includes against the order of the layers.
+# Declares the layer whose sources lie in the folder and below, headers and sources side by side, as the target saeta_<folder>
+# (backend/host: saeta_backend_host): objects for libsaeta. With PYARROW it is a library of its own that links libarrow, and there
+# is one for each major release M of pyarrow, saeta_<folder>_M; saeta_<folder> and saeta::<folder> are that of the newest. PUBLIC
+# headers are installed, and other layers may include them; all others are the layer's own. LIBRARIES names what others wrote.
 
 include_guard(GLOBAL)
 
-function(saeta_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "PYARROW" "" "PUBLIC;DEPENDS;LIBRARIES;DEFINITIONS")
-  list(TRANSFORM layer_PUBLIC PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+function(saeta_layer folder)
+  cmake_parse_arguments(PARSE_ARGV 1 layer "PYARROW" "" "PUBLIC;LIBRARIES;DEFINITIONS")
+  list(TRANSFORM layer_PUBLIC PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
   set_property(GLOBAL APPEND PROPERTY saeta_public_headers ${layer_PUBLIC})
-  foreach(other IN LISTS layer_DEPENDS)
-    if(NOT TARGET saeta_${other})
-      message(FATAL_ERROR "Layer ${name} depends on ${other}, which is not declared before it")
-    endif()
-  endforeach()
+  string(REPLACE "/" "_" name "${folder}")
   set(target "saeta_${name}")
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
+       "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu")
   if(NOT sources)
     add_library(${target} INTERFACE)
     return()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = re.compile(r"PUBLIC\n((?:    .*\n)+)")
+PUBLIC = re.compile(r"saeta_layer\((\w+)[^()]*\n +PUBLIC\n((?: +[\w./ ]+\.hpp\)?\n)+)")
 BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
@@ -41,12 +41,12 @@ SEARCH_BOOSTS = {
 
 
 def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
-    """Returns the headers that a layer installs, by name; all headers if its CMake file lists none."""
-    folder = root / layer
-    listed = PUBLIC.search((folder / "CMakeLists.txt").read_text(encoding="utf-8"))
-    if listed is None:
-        return sorted(folder.glob("*.hpp"))
-    return [folder / name for name in sorted(listed[1].split())]
+    """Returns the headers that a layer installs, by name; all headers if saeta/CMakeLists.txt lists none."""
+    listed = dict(PUBLIC.findall((root / "saeta/CMakeLists.txt").read_text(encoding="utf-8")))
+    names = listed.get(layer.removeprefix("saeta/"))
+    if names is None:
+        return sorted((root / layer).glob("*.hpp"))
+    return [root / layer / name for name in sorted(names.strip(" )\n").split())]
 
 
 def documented_layers(root: Path = ROOT) -> set[str]:

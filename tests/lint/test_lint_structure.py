@@ -292,6 +292,7 @@ def test_the_program_fails_on_a_bad_tree_and_passes_a_good_one(tmp_path: Path) -
     source = tmp_path / "saeta" / "base" / "a.hpp"
     source.parent.mkdir(parents=True)
     source.write_text("#pragma once\n")
+    (tmp_path / "saeta" / "CMakeLists.txt").write_text("")
     assert (run().returncode, run().stdout) == (0, "")
     source.write_text(including("saeta/budget/budget.hpp"))
     assert run().returncode == 1
