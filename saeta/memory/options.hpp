@@ -28,7 +28,7 @@ struct spill_options {
 
 /// Options of a context's staging ring (staging/staging_ring.hpp).
 struct staging_options {
-  std::size_t threads = 0; ///< threads that fill chunks; 0: one for each core but one of eight, at most 16
+  std::size_t threads = 0; ///< threads that fill chunks; 0: one for each core, at most 16
   /// Maximum bytes of page-locked memory. The ring has 12 chunks that all threads fill together, and 3 for
   /// each thread, which are half as large. Sizes are powers of two, as large as these bytes allow: at least
   /// 1 KiB and 512 bytes, at most 8 MiB and 4 MiB. More than 96 MiB and 12 MiB a thread are never used.
