@@ -225,11 +225,11 @@ TEST_P(data_sets, return_windows_with_permuted_rows) {
 TEST_P(data_sets, can_repeat_a_permutation_that_the_budget_refused) {
   constexpr std::int64_t rows = 50'000;
   write(random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows}}), 0);
-  const auto small = watch(ctx()->with_budget("small", 1'450'000));
+  const auto small = watch(ctx()->with_budget("small", 2'300'000));
   const std::vector<std::vector<batch_span>> windows{{{1}}, {{0}}};
   const std::vector<ipc::window_order> orders{{1, {.count = rows}}, {2, {.count = rows}}};
   const auto scan = open(1)->scan_spans(small, windows, 1, orders);
-  auto blocked = std::make_optional(buffer::allocate(small, 700'000, small->work_stream(), "held"));
+  auto blocked = std::make_optional(buffer::allocate(small, 1'400'000, small->work_stream(), "held"));
   for (int i = 0; i < 3; ++i) {
     EXPECT_SAETA_ERROR(scan->next(), budget_exceeded, "small");
   }
