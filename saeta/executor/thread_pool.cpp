@@ -47,11 +47,14 @@ thread_pool::~thread_pool() {
   threads_.clear();
 }
 
+std::size_t thread_pool::members_of_call() const noexcept {
+  return current.pool != this && background_thread::is_calling() ? members_ - members_ / 8 : members_;
+}
+
 void thread_pool::run(std::size_t tasks, const task_function& work,
                       const std::shared_ptr<const condition>& may_sleep) {
   const membership here = current;
-  const std::size_t left_free = here.pool != this && background_thread::is_calling() ? members_ / 8 : 0;
-  round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep, .most_busy = members_ - 1 - left_free};
+  round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep, .most_busy = members_of_call() - 1};
   lock_type lock(mutex_);
   throw_failure();
   const std::size_t own = here.pool == this || !led_ ? 1 : 0; // tasks that the caller surely begins

@@ -61,6 +61,8 @@ public:
   ~thread_pool();
 
   [[nodiscard]] std::size_t members() const noexcept { return members_; }
+  /// Returns how many members at most take part in a call of the current thread.
+  [[nodiscard]] std::size_t members_of_call() const noexcept;
   /// Calls `work` once for each task in [0, tasks), several at a time. Tasks start in increasing order.
   /// @param may_sleep  called by several members at a time, even after `run` has returned, until it is true
   ///                   or the next round begins; null: members sleep at once. The caller does not call it.

@@ -359,7 +359,7 @@ std::size_t staging_ring::chunk_for(std::size_t bytes, std::size_t least) const 
 staging_ring::slicing staging_ring::slices_of(std::size_t largest) const noexcept {
   const std::size_t most =
       std::clamp<std::size_t>(largest / least_slice_bytes, 1, shared_chunks::most_slices);
-  const std::size_t wanted = largest <= alone_bytes ? 1 : std::min(pool_->members(), most);
+  const std::size_t wanted = largest <= alone_bytes ? 1 : std::min(pool_->members_of_call(), most);
   const std::size_t bytes = round_up((largest + wanted - 1) / wanted, host_alignment);
   return {(largest + bytes - 1) / bytes, bytes};
 }

@@ -166,7 +166,7 @@ public:
     const std::size_t rest_bytes = std::min({chunk_bytes_, ring_.lane_bytes_, decoded_chunk_bytes});
     const chunk_cutter cutter(all, chunk_bytes_, source_.ordered_from, ctx_.on_host());
     const chunk_cutter rest(all, rest_bytes, source_.ordered_from, ctx_.on_host());
-    chain_windows windows(rest, ring_.pool_->members(),
+    chain_windows windows(rest, ring_.pool_->members_of_call(),
                           ctx_.on_host() ? chunk_cursor() : bring_shared(cutter, all));
     if (windows.chains() == 0) {
       return;

@@ -54,10 +54,14 @@ TEST(thread_pool, leaves_one_member_of_eight_to_the_program_during_a_call_of_a_b
     });
     return most.load();
   };
+  EXPECT_EQ(pool.members_of_call(), 8U);
   EXPECT_EQ(most_at_once(8), 8U);
   std::size_t in_background = 0;
   background_thread thread("test");
-  ASSERT_TRUE(thread.start([&] { in_background = most_at_once(7); }));
+  ASSERT_TRUE(thread.start([&] {
+    EXPECT_EQ(pool.members_of_call(), 7U);
+    in_background = most_at_once(7);
+  }));
   thread.join();
   EXPECT_EQ(in_background, 7U);
 }
