@@ -89,12 +89,12 @@ const arrow::ArrayData* data_of(const arrow::ChunkedArray& column) {
 /// once.
 template <class Columns>
 std::vector<const arrow::ArrayData*> data_of_all(const Columns& columns) {
-  std::vector<const arrow::ArrayData*> datas;
-  datas.reserve(columns.size());
+  std::vector<const arrow::ArrayData*> arrays;
+  arrays.reserve(columns.size());
   for (const auto& column : columns) {
-    datas.push_back(data_of(*column));
+    arrays.push_back(data_of(*column));
   }
-  return datas;
+  return arrays;
 }
 std::shared_ptr<arrow::Array> array_of(const arrow::RecordBatch& rows, std::size_t column) {
   return rows.column(static_cast<int>(column));

@@ -80,8 +80,8 @@ public:
 private:
   /// @param dictionary  the id of the dictionary whose values these are; nullopt: they are a batch of rows
   void add(const packed_rows& of, const column_tree& tree, std::optional<std::int64_t> dictionary) {
-    for (const packed_rows::dictionary_use& dictionary : of.dictionaries) {
-      add_dictionary(columns_.dictionaries[dictionary.dictionary], tree.nodes[dictionary.node].dictionary);
+    for (const packed_rows::dictionary_use& use : of.dictionaries) {
+      add_dictionary(columns_.dictionaries[use.dictionary], tree.nodes[use.node].dictionary);
     }
     detail::append_batch_message(metadata_, of, {.dictionary = dictionary},
                                  static_cast<std::int64_t>(columns_.body.size()));

@@ -220,12 +220,12 @@ private:
       std::vector<host_array> cut;
       std::vector<const host_array*> of_child;
       cut.reserve(parts.size());
-      for (const host_array* array : parts) {
-        if (array->length == 0) {
+      for (const host_array* source : parts) {
+        if (source->length == 0) {
           continue;
         }
-        host_array& part = cut.emplace_back(array->children[i]);
-        const std::int64_t kept = kept_rows(*array, i);
+        host_array& part = cut.emplace_back(source->children[i]);
+        const std::int64_t kept = kept_rows(*source, i);
         part.null_count = nulls_of_part(part.null_count, part.length, kept);
         part.length = kept;
         of_child.push_back(&part);

@@ -72,7 +72,7 @@ bool guard_state::poison(guarded& freed, std::span<const point> after) noexcept 
 }
 
 void guard_state::remember(const guarded& made) {
-  std::vector<guard_finding> findings;
+  std::vector<guard_finding> detected;
   {
     const std::lock_guard lock(mutex);
     const std::pair key(made.begin, made.outer.generation);
@@ -80,7 +80,7 @@ void guard_state::remember(const guarded& made) {
     const auto next = extents.lower_bound({made.begin, 0});
     if ((next != extents.end() && next->first.first < end) ||
         (next != extents.begin() && std::prev(next)->second > made.begin)) {
-      findings.push_back(describe(kind::overlap, made.outer, 0));
+      detected.push_back(describe(kind::overlap, made.outer, 0));
     }
     const auto extent = extents.emplace(key, end).first;
     try {
@@ -90,7 +90,7 @@ void guard_state::remember(const guarded& made) {
       throw;
     }
   }
-  publish(std::move(findings));
+  publish(std::move(detected));
 }
 
 void guard_state::abandon(const guarded& made, stream_ref stream, resource& upstream) noexcept {
@@ -145,27 +145,27 @@ void guard_state::add_regions(guarded& of, std::vector<guard_region>& regions,
 
 std::vector<guard_finding> guard_state::examine(const std::vector<guard_region>& regions,
                                                 const std::vector<guard_suspect>& suspects) {
-  std::vector<guard_finding> findings;
+  std::vector<guard_finding> detected;
   const auto wrong = scanner.scan(regions);
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (wrong[i]) {
       const guard_suspect& seen = suspects[i];
       const std::int64_t offset = seen.offset + static_cast<std::int64_t>(wrong[i]->offset);
-      findings.push_back(describe(
+      detected.push_back(describe(
           seen.found, seen.of->outer, offset,
           concat(", first at byte ", offset, ": ", +wrong[i]->value, " instead of ", +regions[i].expected)));
       seen.of->found |= 1u << static_cast<unsigned>(seen.found);
     }
   }
-  return findings;
+  return detected;
 }
 
-void guard_state::publish(std::vector<guard_finding> guard_findings) noexcept {
-  for (guard_finding& guard_finding : guard_findings) {
-    report("guard_resource", guard_finding.text);
+void guard_state::publish(std::vector<guard_finding> detected) noexcept {
+  for (guard_finding& finding : detected) {
+    report("guard_resource", finding.text);
     try {
       const std::lock_guard lock(findings_mutex);
-      findings.push_back(std::move(guard_finding));
+      findings.push_back(std::move(finding));
     } catch (...) {
       report_current_exception("guard_resource");
     }
@@ -217,7 +217,7 @@ void guard_state::shrink(std::size_t limit, resource& upstream) noexcept {
 }
 
 void guard_state::check_all() {
-  std::vector<guard_finding> findings;
+  std::vector<guard_finding> detected;
   {
     const std::lock_guard lock(mutex);
     std::vector<guard_region> regions;
@@ -235,9 +235,9 @@ void guard_state::check_all() {
     }
     const std::lock_guard scanning(scan_mutex);
     wait(scanner.stream(), *everything);
-    findings = examine(regions, suspects);
+    detected = examine(regions, suspects);
   }
-  publish(std::move(findings));
+  publish(std::move(detected));
 }
 
 } // namespace saeta
