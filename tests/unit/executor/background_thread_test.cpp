@@ -22,8 +22,8 @@ namespace {
 TEST(background_thread, is_joined_by_the_destructor) {
   std::atomic<bool> done{false};
   {
-    background_thread owned("saeta-test");
     std::latch open(1);
+    background_thread owned("saeta-test");
     ASSERT_TRUE(owned.start([&] {
       open.wait();
       done = true;
@@ -75,8 +75,8 @@ TEST(background_thread, may_destroy_itself_from_its_own_work) {
 }
 
 TEST(background_thread, may_be_joined_by_its_own_work_and_by_its_owner) {
-  background_thread owned("saeta-test");
   std::latch open(1);
+  background_thread owned("saeta-test");
   ASSERT_TRUE(owned.start([&] {
     open.wait();
     owned.join();
