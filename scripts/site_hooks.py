@@ -12,8 +12,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import lint_structure
+
 ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = re.compile(r"saeta_layer\((\w+)[^()]*\n +PUBLIC\n((?: +[\w./ ]+\.hpp\)?\n)+)")
 BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
@@ -42,11 +43,8 @@ SEARCH_BOOSTS = {
 
 def public_headers(layer: str, root: Path = ROOT) -> list[Path]:
     """Returns the headers that a layer installs, by name; all headers if saeta/CMakeLists.txt lists none."""
-    listed = dict(PUBLIC.findall((root / "saeta/CMakeLists.txt").read_text(encoding="utf-8")))
-    names = listed.get(layer.removeprefix("saeta/"))
-    if names is None:
-        return sorted((root / layer).glob("*.hpp"))
-    return [root / layer / name for name in sorted(names.strip(" )\n").split())]
+    listed = sorted(name for name in lint_structure.public_headers(root) if name.startswith(f"{layer}/"))
+    return [root / name for name in listed] or sorted((root / layer).glob("*.hpp"))
 
 
 def documented_layers(root: Path = ROOT) -> set[str]:

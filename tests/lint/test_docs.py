@@ -11,6 +11,7 @@ import pytest
 
 from draw_figures import FIGURES, Drawing, pictures
 from front_page_figure import FIGURE, figure
+from lint_structure import public_headers
 from site_hooks import beginning_of_readme, documented_layers, on_page_content, section
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,8 +136,7 @@ def test_the_first_page_of_the_reference_links_to_all_others() -> None:
 
 
 def test_the_reference_has_every_layer_with_public_headers() -> None:
-    layers = re.findall(r"saeta_layer\((\w+)[^()]*\n +PUBLIC\n", text("saeta/CMakeLists.txt"))
-    public = {f"saeta/{layer}" for layer in layers}
+    public = {"/".join(name.split("/")[:2]) for name in public_headers(ROOT)}
     assert documented_layers() == {*public, "saeta/rmm", "saeta/rapidsmpf"}
 
 
