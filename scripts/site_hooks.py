@@ -2,8 +2,8 @@
 C++ reference are generated from the headers, and SVG diagrams are inlined into the pages.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
-public header of that layer: the comment at its top, then its declarations without private members, `detail`
-namespaces and includes.
+public header of that layer: the comment at its top, with its example as a block of code, then its
+declarations without private members, `detail` namespaces and includes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ BEGINNING = "<!-- the beginning of README.md -->"
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
 ITEM = re.compile(r" *(\d\.|-|\*) ")
+EXAMPLE = re.compile(r"^// @code\n(.*?)^// @endcode\n", re.DOTALL | re.MULTILINE)
 # These rely on clang-format: the closing brace has the indent of the opening line.
 PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
 DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
@@ -53,8 +54,16 @@ def documented_layers(root: Path = ROOT) -> set[str]:
     return {layer for page in pages for layer in MARK.findall(page.read_text(encoding="utf-8"))}
 
 
+def page_text(comment: str) -> str:
+    """Converts the comment at the top of a header to Markdown, its examples to blocks of code."""
+    parts = EXAMPLE.split(comment)
+    parts[::2] = [prose(part) for part in parts[::2]]
+    parts[1::2] = [f"```cpp\n{re.sub('^// ?', '', part, flags=re.MULTILINE)}```" for part in parts[1::2]]
+    return "\n\n".join(filter(None, parts))
+
+
 def prose(comment: str) -> str:
-    """Converts the comment at the top of a header to Markdown, its labels (`Owner     A value`) to bold."""
+    """Converts the text of such a comment, without examples; its labels (`Owner     A value`) become bold."""
     text = ""
     for line in comment.splitlines():
         words = line.removeprefix("//").removeprefix(" ")
@@ -84,7 +93,7 @@ def section(header: Path, root: Path = ROOT) -> str:
     index = "Declares " + ", ".join(f"`{name}`" for name in names) + ".\n\n" if names else ""
     path = header.relative_to(root).as_posix()
     code = f'#include "{path}"\n\n{declared}'
-    return f"## {path.removeprefix('saeta/')}\n\n{prose(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
+    return f"## {path.removeprefix('saeta/')}\n\n{page_text(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
 
 
 def beginning_of_readme(root: Path = ROOT) -> str:

@@ -1,5 +1,16 @@
 // The one exception type of Saeta.
 //
+// @code
+// try {
+//   const buffer scratch = buffer::allocate(ctx, std::size_t{1} << 30, stream, "scratch");
+// } catch (const error& failure) {
+//   if (failure.refusal() == nullptr) {
+//     throw; // not a matter of the budget
+//   }
+//   std::cerr << failure.refusal()->requested << " bytes do not fit in " << failure.refusal()->remaining;
+// }
+// @endcode
+//
 // What      `error` carries a code that callers branch on, a message with the numbers that matter, and the
 //           location that raised it. The message is `printable`, because names of columns and files come from
 //           others. A refused budget charge also carries its numbers as a `budget_refusal`, and a failed call

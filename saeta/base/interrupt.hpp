@@ -39,6 +39,15 @@ inline constexpr std::chrono::milliseconds interrupt_interval{50};
 // Thread    A scope applies to the thread that made it. Scopes nest, and the innermost one counts. Any thread
 //           may set the flag.
 // Failure   error closed, from the call that waits or works.
+//
+// @code
+// std::atomic<bool> closing = false; // another thread sets it; it outlives the scope
+// const cancellation_scope scope(closing);
+// const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+// if (ctx->memory_budget()->charge_by(4096, deadline)) { // error closed soon after `closing` is set
+//   ctx->memory_budget()->refund(4096);
+// }
+// @endcode
 class cancellation_scope {
 public:
   explicit cancellation_scope(const std::atomic<bool>& cancelled) noexcept;

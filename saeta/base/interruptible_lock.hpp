@@ -1,5 +1,13 @@
 // A mutex that threads may hold for long, such as the one of the transfers of a context (base/interrupt.hpp).
 //
+// @code
+// interruptible_mutex transfers;
+// {
+//   const interruptible_mutex::guard alone = transfers.lock("an upload"); // Ctrl-C ends this wait
+// }
+// const interruptible_mutex::guard shared = transfers.lock_shared("a download"); // with other downloads
+// @endcode
+//
 // What      A thread holds it alone, or several threads share it. A thread that waits to hold it alone keeps
 //           others from coming in, so that sharing threads that follow each other can't shut it out.
 // Failure   error busy if the thread already holds it, or waits to hold it alone: a hook called in the middle

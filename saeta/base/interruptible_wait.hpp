@@ -61,6 +61,15 @@ void wait_interruptibly(Changed& changed, Lock& lock, Done done) {
 
 /// Checks for an interrupt from time to time in work that is not a wait. The hook may wait for a lock of its
 /// own (Python's GIL), so long work calls it no more often than needed.
+///
+/// @code
+/// interrupt_pace pace;
+/// std::int64_t rows = 0;
+/// for (const batch& part : orders.batches()) {
+///   pace.check_if_due(); // throws what the interrupt hook throws
+///   rows += part.rows;
+/// }
+/// @endcode
 class interrupt_pace {
 public:
   /// Calls `check_interrupt` if the last call, or the start, was at least half of `interrupt_interval` ago.

@@ -65,6 +65,11 @@ template <class T, class... Arguments>
 }
 
 /// One object per process, made on first use and never destroyed. Racing first users get the same object.
+///
+/// @code
+/// static per_process<std::atomic<std::uint64_t>> opened_files; // each process counts its own
+/// opened_files.get().fetch_add(1);
+/// @endcode
 template <class T>
 class per_process {
 public:

@@ -1,5 +1,13 @@
 // A list that stores up to N values inside itself, and more of them on the heap.
 //
+// @code
+// short_list<buffer, 3> buffers{buffer(), bytes}; // no validity buffer, then values; nothing on the heap
+// buffers.push_back(bytes);
+// for (const buffer& part : buffers) {
+//   std::cout << part.size() << '\n';
+// }
+// @endcode
+//
 // What      The part of std::vector that lists of buffers need. A column has two or three buffers, and a
 //           table may have thousands of columns. With a vector for each column, allocation would take as long
 //           as the rest of the import.

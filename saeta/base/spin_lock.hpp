@@ -1,5 +1,14 @@
 // A lock for a few instructions that is rarely contended. Locking is one exchange, unlocking one store. The
 // holder must not call anything that blocks.
+//
+// @code
+// spin_lock lock;
+// std::uint64_t hits = 0;
+// {
+//   const std::lock_guard held(lock);
+//   ++hits; // no call that may block
+// }
+// @endcode
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,14 @@
 // A shared pointer that many threads copy and drop at the same time.
 //
+// @code
+// spread_pointer<context> shared;
+// shared.open(ctx);
+// {
+//   const std::shared_ptr<context> mine = shared.copy(); // on any thread, as often as it likes
+// }
+// shared.close(); // drops its references; copies keep the context
+// @endcode
+//
 // What      A shared_ptr counts its copies on one cache line, which threads that copy it at the same time
 //           contend for. This one has several counts, each on its own cache line, and a thread's copies use
 //           one of them. Each copy keeps the object alive like any other shared_ptr.

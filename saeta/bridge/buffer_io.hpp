@@ -1,5 +1,13 @@
 // Files over one buffer: libarrow's RandomAccessFile to read it, and its WritableFile to write into it.
 //
+// @code
+// buffer_writer target(arrow_buffer(bytes, access::write)); // keeps the buffer; writes at its beginning
+// if (target.Write("orders", 6).ok() && target.Close().ok()) {
+//   buffer_reader source(arrow_buffer(bytes));
+//   const arrow::Result<std::shared_ptr<arrow::Buffer>> name = source.Read(6); // a slice of `bytes`
+// }
+// @endcode
+//
 // What      Both work on any kind of memory, also on the host. Reads return slices of the buffer, or copy
 //           into host memory. Writes copy from host memory, at once or through a host buffer whose size the
 //           caller sets.

@@ -1,5 +1,15 @@
 // A budget: a hard limit in bytes with exact accounting; budgets form a tree.
 //
+// @code
+// const std::shared_ptr<budget> root = budget::create("cuda:0", std::uint64_t{8} << 30);
+// const std::shared_ptr<budget> query = root->make_child("query", std::uint64_t{1} << 30); // keeps `root`
+// const budget_window window = query->open_window();
+// if (query->try_charge(4096)) { // from `query` and `root`, or from neither
+//   query->refund(4096);
+// }
+// std::cout << window.read().peak << '\n'; // 4096
+// @endcode
+//
 // What      The root stands for a device. A child stands for one user of it: a query, a session, a framework.
 //           Each budget has its own limit. `try_charge` takes bytes from a budget and all its ancestors, or
 //           from none, before memory is allocated. `refund` returns exactly those bytes. `reserved` bytes
@@ -49,7 +59,7 @@ struct budget_statistics {
 /// Owner: the caller that opened it. The window keeps its budget alive.
 class budget_window {
 public:
-  budget_window(budget_window&&) noexcept;
+  budget_window(budget_window&& other) noexcept;
   budget_window& operator=(budget_window&&) = delete;
   ~budget_window();
 

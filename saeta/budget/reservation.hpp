@@ -1,5 +1,13 @@
 // A reservation: bytes of a budget that are promised to its holder.
 //
+// @code
+// reservation sort = reservation::make(ctx->memory_budget(), 64 << 20); // budget_exceeded now, not midway
+// if (sort.try_draw(4096)) {            // promised bytes: no other user can take them
+//   ctx->memory_budget()->refund(4096); // back to the budget
+// }
+// sort.release(); // returns the rest, as its destructor does
+// @endcode
+//
 // What      Reserving is atomic: of two reservations for the whole budget, exactly one succeeds. Other
 //           charges see the promised bytes as used. An allocation drawn from a reservation
 //           (allocation_request::draw_from) is not refused by the budget (but see Overbook). If the device
@@ -28,8 +36,8 @@ public:
   /// passed, as budget::charge_by does. Returns nullopt if they did not become available.
   static std::optional<reservation> make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
                                             budget::time_point deadline);
-  reservation(reservation&&) noexcept;
-  reservation& operator=(reservation&&) noexcept;
+  reservation(reservation&& other) noexcept;
+  reservation& operator=(reservation&& other) noexcept;
   ~reservation();
 
   /// Turns promised bytes into charged ones, firm bytes first. Returns false and changes nothing if more than

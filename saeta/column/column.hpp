@@ -1,5 +1,17 @@
 // A column: one Arrow array in a context's memory.
 //
+// @code
+// const buffer values = buffer::allocate(ctx, 3 * sizeof(float), stream, "prices");
+// {
+//   use_token token(stream, {writes(values)});
+//   launch(stream, token.mutable_data<float>(values)); // a kernel that writes three floats
+//   token.finish();
+// }
+// const column prices = column::make(
+//     ctx, {.type = data_type(type_id::float32), .length = 3, .buffers = {buffer(), values}}); // no nulls
+// const column last = prices.slice(2, 1); // shares the memory
+// @endcode
+//
 // What      An immutable view over buffers: type, length, offset, null count, buffers, children, dictionary.
 // Owner     A value that shares its buffers; copies and slices are cheap.
 // Order     Each buffer keeps its own ordering state (memory/buffer.hpp).
@@ -99,8 +111,8 @@ public:
   /// counts its share of the dictionary. Remembered: the device is read once, for slices and views only.
   /// @throws std::bad_alloc
   [[nodiscard]] std::uint64_t byte_size() const;
-  /// The share that the rows have in `count` things of all rows that the column's parts were made for. The
-  /// shares of adjacent slices are adjacent.
+  /// The share of this column's rows in `count` dictionary entries or bytes that all rows of the unsliced
+  /// column have together. The shares of adjacent slices are adjacent.
   [[nodiscard]] child_rows share_of(std::int64_t count) const noexcept;
 
 private:

@@ -1,5 +1,12 @@
 // Data types, as the Arrow columnar format defines them.
 //
+// @code
+// const data_type amount = data_type::parse("d:10,2"); // decimal128(10, 2)
+// const data_type words = data_type::nested("+l", {field{"item", data_type(type_id::string), true, {}}});
+// const data_type city = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+// std::cout << city.name() << '\n'; // dictionary<values=string, indices=int32, ordered=0>
+// @endcode
+//
 // What      A value: the Arrow format string (C Data Interface), the properties derived from it, the fields
 //           of a nested type, the name and metadata of an extension, and for dictionaries the index and value
 //           types. Parsing and widths come from nanoarrow, layouts from
@@ -182,7 +189,8 @@ public:
   [[nodiscard]] const std::string& extension_name() const noexcept { return parts_->extension_name; }
   [[nodiscard]] const std::string& extension_metadata() const noexcept { return parts_->extension_metadata; }
 
-  /// A readable name in Arrow's terms: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32>".
+  /// A readable name in Arrow's terms: "timestamp[us, tz=UTC]", "dictionary<values=string, indices=int32,
+  /// ordered=0>".
   [[nodiscard]] std::string name() const;
 
   friend bool operator==(const data_type& a, const data_type& b) noexcept {

@@ -57,6 +57,12 @@ std::string unknown_column_text(std::string_view wanted, std::span<const std::st
 ///
 /// Owner     A table and its slices share one.
 /// Thread    Immutable; the first look-up builds the hash once.
+///
+/// @code
+/// const auto fields = std::make_shared<const schema_index>(orders.fields());
+/// const std::size_t price_index = fields->index_of("price");
+/// const table no_rows = table::make_sharing(ctx, fields, {}); // shares the names and their hash
+/// @endcode
 class schema_index {
 public:
   explicit schema_index(schema of) : fields_(std::move(of)) {}

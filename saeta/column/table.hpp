@@ -1,5 +1,11 @@
 // A table: a schema and columns of equal length, in batches that share the schema.
 //
+// @code
+// const schema fields{{field{"price", price.type(), true, {}}}, {}};
+// const table sales = table::make(ctx, fields, {batch{price.length(), {price}}});
+// const table first_rows = sales.slice(0, 2); // shares the memory
+// @endcode
+//
 // What      Each batch is an Arrow record batch in memory. A column of the table is the list of its parts in
 //           all batches. A table without columns keeps its row count.
 // Owner     A value that shares its columns; copies, slices and selections are cheap.
@@ -96,6 +102,12 @@ private:
 // Failure   `make`: invalid_argument, type_mismatch. `rows` and `rows_of_table`: out_of_range for a count
 //           below 0 or above the capacity, naming both numbers. Each such call reads again, because a later
 //           write may correct the count.
+//
+// @code
+// const counted_table matches = counted_table::make(orders, count); // `count`: one row, written by a kernel
+// launch(stream, matches.capacity(), matches.count());              // kernels read the count on the device
+// const table valid = matches.rows_of_table();                      // the host reads it, once
+// @endcode
 class counted_table {
 public:
   /// @param known  the count, if the host knows it; then it is never read.

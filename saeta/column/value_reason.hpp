@@ -1,5 +1,18 @@
 // Explains in words why a check of values failed: one text for imports and for files.
 //
+// @code
+// struct : checked_values { // the offsets 0, 3, 1 of an array of strings
+//   std::int64_t number(std::size_t /*buffer*/, std::int64_t row, std::int32_t /*width*/) override {
+//     return std::array{0, 3, 1}.at(static_cast<std::size_t>(row));
+//   }
+//   std::int64_t child_rows(std::size_t /*child*/) override { return 0; }
+//   std::int64_t variadic_bytes(std::size_t /*buffer*/) override { return 0; }
+// } offsets;
+// const failed_check failed{.kind = check_kind::offsets, .width = 4, .limit = 3, .row = 1};
+// std::cout << reason_of(data_type(type_id::string), failed,
+//                        offsets); // offsets decrease from 3 to 1 at row 1
+// @endcode
+//
 // What      The check reports which row is wrong (device/value_check.hpp). The numbers in the text are read
 //           again by the caller's `checked_values`, which knows where the values are stored.
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
@@ -30,7 +43,7 @@ public:
   /// The size of data buffer `buffer` of a column of views.
   virtual std::int64_t variadic_bytes(std::size_t buffer) = 0;
   /// The bytes of a string, valid until the next call. Only checks of text use it.
-  virtual std::span<const std::byte> text(std::int64_t) { return {}; }
+  virtual std::span<const std::byte> text(std::int64_t /*row*/) { return {}; }
 };
 
 /// A check that failed.
@@ -42,7 +55,7 @@ struct failed_check {
   std::int64_t row = 0;
 };
 
-/// Returns text such as "offsets fall from 3 to 1 at row 1". @param type  of the array
+/// Returns text such as "offsets decrease from 3 to 1 at row 1". @param type  of the array
 std::string reason_of(const data_type& type, const failed_check& failed, checked_values& values);
 
 } // namespace saeta

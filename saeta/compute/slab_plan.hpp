@@ -1,5 +1,15 @@
 // Plans joined columns: the places of the result's buffers in one slab, and the steps that bring rows there.
 //
+// @code
+// slab_plan plan("bytes of a column", true);
+// const data_type type(type_id::int32);
+// const slab_place values = plan.add_buffer(type, 1, 100, 0);                    // the values of 100 rows
+// plan.end_layout();                                                             // before the first step
+// plan.add_values({.rows = 100, .at = {0, 4096}}, 1, type.byte_width(), values); // byte 4096 of the source
+// plan.clear_padding();
+// launch(stream, plan.plan()); // staging_ring::scatter carries the steps out
+// @endcode
+//
 // What      Pieces of a file lie in a source that is read. Pieces of columns lie in device memory. A piece
 //           says where its buffers begin (`piece_rows`). Places and steps are the same for both. The caller
 //           adds what differs.

@@ -1,5 +1,15 @@
 // The contract between Saeta and a device: the only seam that a backend implements.
 //
+// @code
+// const std::shared_ptr<backend> device = ctx->device_backend();
+// const saeta::stream own(device);
+// void* const memory = device->allocate_async(4096, own.native_handle());
+// device->fill(memory, 0, 4096, own.native_handle());                 // queued behind the allocation
+// if (!device->deallocate_async(memory, 4096, own.native_handle())) { // queued behind the fill
+//   std::cerr << "the driver has kept 4096 bytes\n";
+// }
+// @endcode
+//
 // What      Streams, events, memory, copies, fills and kernels of one device. A method exists here only when
 //           every backend implements it for real.
 // Owner     Held by shared_ptr. Objects that a method creates are returned to the same backend.

@@ -1,5 +1,15 @@
 // Streams: `stream_ref` borrows, `stream` owns.
 //
+// @code
+// const saeta::stream uploads(ctx->device_backend()); // owns its handle
+// const event arrived(ctx->device_backend());
+// launch(uploads.ref(), bytes.address());
+// const event_ref after = arrived.ref();
+// after.record(uploads.ref());
+// const stream_ref work = ctx->work_stream(); // borrowed: the context outlives it
+// work.wait(after);                           // later work of this stream starts after the kernel
+// @endcode
+//
 // What      A stream orders work on one device. A ref is a backend, a handle and the stream's identity.
 // Owner     `stream` destroys its handle (pending work still finishes); `stream_ref` never does. The user of
 //           a ref ensures that the stream and the backend outlive it.

@@ -1,5 +1,15 @@
 // A thread that an object owns. The library starts all of its threads here.
 //
+// @code
+// std::atomic<bool> stop = false;
+// background_thread worker("prefetch");
+// if (worker.start([&stop] { stop.wait(false); })) {
+//   stop = true; // ends the work
+//   stop.notify_one();
+//   worker.join();
+// }
+// @endcode
+//
 // What      `start` runs work on a new thread. `join` waits for its end, as the destructor does.
 // Stop      The owner has a flag that ends the work. It sets the flag, wakes the work and joins.
 // Owner     The object that has it. The work may destroy its owner, because it may hold the last pointer to

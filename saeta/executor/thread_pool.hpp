@@ -1,5 +1,13 @@
 // Threads that run numbered tasks together with the caller, and work that is queued for them.
 //
+// @code
+// std::array<std::int64_t, 8> squares{};
+// thread_pool pool(4); // three threads and the caller
+// pool.run(squares.size(), [&](std::size_t /*member*/, std::size_t task) {
+//   squares.at(task) = static_cast<std::int64_t>(task * task);
+// }); // all tasks are done
+// @endcode
+//
 // What      The members of a pool are its threads and a caller. `run` does numbered tasks and waits for them.
 //           `queue` leaves work to the threads and returns. It is meant for calls that the system serializes,
 //           such as writes to one file, so few threads do it at a time.

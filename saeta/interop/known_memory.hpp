@@ -1,5 +1,16 @@
 // Finds our own memory by its address: the storage that contains it, as long as an export of it lives.
 //
+// @code
+// const void* address = nullptr;
+// {
+//   const known_export shown(std::span(&bytes, 1)); // another library gets the address
+//   const use_token token(stream, {reads(bytes)});
+//   address = token.data<std::byte>(bytes);
+//   const std::shared_ptr<storage> own = find_known(address, bytes.size()); // the storage of `bytes`
+// }
+// const std::shared_ptr<storage> none = find_known(address, bytes.size()); // null: the export has ended
+// @endcode
+//
 // What      Arrays pass through other libraries, which release them with callbacks of their own, so only the
 //           address comes back. Each export that can come back this way holds a `known_export`.
 // Order     As for an export hold (memory/export_hold.hpp).

@@ -1,5 +1,13 @@
 // Several Arrow IPC sources as one sequence of batches.
 //
+// @code
+// std::vector<std::unique_ptr<reader>> readers;
+// readers.push_back(reader::open("january.arrow"));
+// readers.push_back(reader::open("february.arrow"));
+// data_set year(std::move(readers));     // owns the readers; batches are numbered through both files
+// const table rows = year.read_all(ctx); // ready in stream order; the memory is the table's own
+// @endcode
+//
 // What      Batches are numbered through all sources. All of them, some in any order, or windows of parts of
 //           them are read: by one plan over all sources where it can take them (ipc/reader.hpp), otherwise
 //           by one reader after the other.

@@ -1,5 +1,13 @@
 // Reads Arrow IPC files and streams into a context.
 //
+// @code
+// const read_options options{.columns = std::vector<std::string>{"price", "city"}};
+// const std::unique_ptr<reader> file = reader::open("orders.arrow", options);
+// while (const std::optional<batch> part = file->next(ctx)) { // charged to the budget of `ctx`
+//   launch(ctx->work_stream(), part->columns.front());        // ordered behind the transfer
+// }
+// @endcode
+//
 // What      A reader opens a file, bytes or an object that reads ranges. The schema is known at once; batches
 //           are read lazily. An uncompressed batch body is one planned transfer, and its columns are views
 //           into one slab. On a host context an uncompressed batch is a view of the mapped file, unless a
@@ -65,17 +73,18 @@ public:
                                       bool keep_open = true);
   static std::unique_ptr<reader> open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
                                       read_options options = {});
-  /// Reads from an object of `size` bytes. Each call of `read` fills the target or throws; calls come from
-  /// any thread.
-  static std::unique_ptr<reader> open(std::string name, std::uint64_t size,
-                                      std::function<void(std::uint64_t, std::span<std::byte>)> read,
-                                      read_options options = {});
+  /// Reads from an object of `size` bytes. Each call of `read` fills the target with the bytes from
+  /// `position` on, or throws. Calls come from any thread.
+  static std::unique_ptr<reader>
+  open(std::string name, std::uint64_t size,
+       std::function<void(std::uint64_t position, std::span<std::byte> target)> read,
+       read_options options = {});
   /// Reads a stream that is still being sent; not for the file format. `read_some` fills the beginning of the
   /// target, which is never empty, and returns the number of bytes, 0 at the end. It is called on the
   /// reader's thread. Each message is read when needed and no further, so `next` returns a batch as soon as
   /// it has arrived. Bytes behind the end of the stream stay unread.
   static std::unique_ptr<reader> open(std::string name,
-                                      std::function<std::size_t(std::span<std::byte>)> read_some,
+                                      std::function<std::size_t(std::span<std::byte> target)> read_some,
                                       read_options options = {});
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;

@@ -1,5 +1,14 @@
 // Reads a source window by window, some windows ahead of the consumer.
 //
+// @code
+// data_set year(std::move(readers)); // owns the readers
+// if (const std::unique_ptr<scan> windows = year.scan_windows(ctx, {.batch_rows = 65'536})) {
+//   while (const std::optional<table> part = windows->next()) { // at most 65,536 rows
+//     launch(ctx->work_stream(), *part); // ordered behind the transfer; the next windows are read meanwhile
+//   }
+// } // null: these sources are read by `data_set::next`
+// @endcode
+//
 // What      A window is some batches, or a part of a huge one, that is read by one planned transfer. The next
 //           window is planned and its first chunks are filled while the one before is on its way. The
 //           consumer gets views into the columns of windows: batches as the source has them, or of a number

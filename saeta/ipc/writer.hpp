@@ -68,7 +68,7 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
 
 /// Takes the next bytes, in order and a few MiB at most. Called on the writing thread; the bytes are valid
 /// during the call.
-using byte_sink = std::function<void(std::span<const std::byte>)>;
+using byte_sink = std::function<void(std::span<const std::byte> bytes)>;
 
 /// Writes a table to a sink. Each window is handed over before the next one is downloaded. An exception from
 /// the sink ends the write and is rethrown unchanged. `durable` and `replace_read_only` are ignored.
@@ -96,6 +96,12 @@ std::string write_bytes(const table& source, const write_options& options = {});
 ///           Every later one is error closed. A table that the writer refuses (type_mismatch, unsupported)
 ///           and an interrupt while `write` waits change nothing. `close` that fails or is interrupted is the
 ///           end.
+///
+/// @code
+/// writer file("orders.arrow", orders.fields(), {.body = compression::zstd});
+/// file.write(orders); // returns while the table is written; its memory must not change until `close`
+/// const std::uint64_t file_bytes = file.close(); // now the file has its name
+/// @endcode
 class writer {
 public:
   /// @param fields  of every table; nullopt: those of the first one

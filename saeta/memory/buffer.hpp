@@ -1,5 +1,16 @@
 // Buffers, which columns are made of: byte ranges of storages.
 //
+// @code
+// const buffer prices = buffer::allocate(ctx, 4096, stream, "prices"); // charged, ready on `stream`
+// {
+//   use_token token(stream, {writes(prices)});
+//   ctx->copies().fill(token.mutable_data<std::uint8_t>(prices), 0, prices.size(), stream);
+//   token.finish();
+// }
+// const buffer half = prices.slice(0, 2048);            // shares the memory
+// const std::shared_ptr<storage>& owner = half.owner(); // freed in stream order with its last owner
+// @endcode
+//
 // Owner     Shares its storage; copies and slices are cheap. A default-constructed buffer is absent: no
 //           storage, 0 bytes.
 // Order     The bytes may be accessed only inside a use token (memory/use_token.hpp), which waits before and

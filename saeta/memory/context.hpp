@@ -1,5 +1,18 @@
 // A context: everything Saeta keeps for one device in one process, seen through one budget.
 //
+// @code
+// const std::shared_ptr<context> ctx = open_context(best_device(), std::uint64_t{1} << 30); // 1 GiB at most
+// const std::shared_ptr<context> query = ctx->with_budget("query", std::uint64_t{256} << 20);
+// const stream_ref work = query->work_stream();
+// const buffer scratch = buffer::allocate(query, 4096, work, "scratch"); // or error budget_exceeded
+// {
+//   use_token token(work, {writes(scratch)});
+//   query->copies().fill(token.mutable_data<std::byte>(scratch), 0, scratch.size(), work);
+//   token.finish();
+// }
+// query->synchronize(work); // blocks the host until the fill has finished
+// @endcode
+//
 // What      Resource stack, budget, streams, events, reaper, ledger, log and counters of one device.
 //           `with_budget` and `with_reservation` make further contexts of the same device. They share all of
 //           it, but charge a child budget or draw from a reservation. Pass them wherever a context is

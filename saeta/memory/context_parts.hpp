@@ -1,4 +1,11 @@
 // Parts of a context: reports of its memory, services of upper layers, and streams that it lends.
+//
+// @code
+// const context_reports reports = ctx->reports(); // a view: `ctx` outlives it
+// for (const auto& [tag, live] : reports.live_by_tag()) {
+//   std::cout << tag << ": " << live << " bytes\n";
+// }
+// @endcode
 
 #pragma once
 
@@ -64,6 +71,15 @@ private:
 /// Owner     The contexts of the device share one registry (`context::services`). A service is made on first
 ///           use and destroyed with the contexts, so it must not own a context.
 /// Thread    Any. `make` is called under the registry's lock.
+///
+/// @code
+/// struct compiled_kernels final : context_service { // destroyed with the contexts of the device
+///   std::vector<std::string> names;
+/// };
+/// service_registry& services = ctx->services();
+/// auto& kernels = services.of<compiled_kernels>([] { return std::make_unique<compiled_kernels>(); });
+/// kernels.names.emplace_back("scale"); // every later call returns the same object
+/// @endcode
 class context_service {
 public:
   context_service() = default;
@@ -129,6 +145,12 @@ private:
 };
 
 /// A borrowed stream.
+///
+/// @code
+/// stream_pool pool(ctx->clocks(), 2);           // `context::borrow_stream` lends from one like this
+/// const stream_lease copies = pool.borrow(ctx); // keeps `ctx`; error busy if both streams are lent
+/// launch(copies.ref(), bytes.address());
+/// @endcode
 class stream_lease {
 public:
   stream_lease(stream_pool& from, std::shared_ptr<void> keeps, own_stream lent)

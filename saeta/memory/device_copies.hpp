@@ -1,5 +1,15 @@
 // The copies of a device. All data movement goes through it, so that the counters are complete.
 //
+// @code
+// device_copies& copies = ctx->copies();
+// {
+//   use_token token(stream, {writes(bytes)});
+//   copies.fill(token.mutable_data<std::byte>(bytes), 0, bytes.size(), stream); // queued on `stream`
+//   token.finish();
+// }
+// const std::shared_ptr<void> strict = copies.forbid_downloads(); // until it is dropped
+// @endcode
+//
 // Owner     The contexts of a device share one (`context::copies`).
 // Order     Every copy runs on the given stream. The caller holds a use token over the device side.
 // Thread    Any.

@@ -1,4 +1,12 @@
 // Small host arrays copied to the device as arguments of one kernel, and the numbers that a kernel returns.
+//
+// @code
+// const std::array<std::int64_t, 3> limits{10, 20, 30}; // on the host it is used in place: keep it
+// const device_copy<std::int64_t> uploaded(ctx, limits);
+// use_token token(ctx->work_stream(), {reads(uploaded.memory()), writes(bytes)});
+// launch(token.stream(), uploaded.data(token), token.mutable_data<float>(bytes));
+// token.finish();
+// @endcode
 #pragma once
 
 #include "saeta/base/required.hpp"

@@ -1,5 +1,12 @@
 // An export hold: keeps storages alive while a foreign consumer has a view of them, and records that use.
 //
+// @code
+// export_hold shown(std::span(&bytes, 1), access::read); // keeps the storage for a consumer
+// order_handover(std::span(&bytes, 1), stream);          // its stream waits for the last writes
+// launch(stream, bytes.address());                       // the consumer's kernel
+// shown.end_on(stream.native_handle());                  // later writes wait for this stream alone
+// @endcode
+//
 // What      Every export through a protocol (DLPack, Arrow C) owns one in its private data.
 // Order     A consumer may use its view on streams that we don't know. So its work is unknown, both while it
 //           has the view and afterwards: the next use of the memory waits for a point after all work of the

@@ -1,5 +1,15 @@
 // The steps that may make room when a request does not fit. They run in this order.
 //
+// @code
+// std::vector<buffer> cache{bytes};
+// const hook_registration hook = ctx->add_pressure_hook("cache", 0, [&](std::uint64_t /*needed*/) {
+//   const std::size_t freed = cache.empty() ? 0 : cache.back().size();
+//   cache.clear(); // freed in stream order
+//   return freed;
+// });                              // removed with `hook`
+// const hooks_suspended suspended; // requests of this thread do not call it meanwhile
+// @endcode
+//
 //   1. finished releases are carried out
 //   2. pending releases are waited for, one after the other, at most `release_wait`. Releases that wait for
 //      the end of a capture are skipped, because the caller may be the one to end it
@@ -82,6 +92,13 @@ private:
   std::uint64_t made_in_ = fork_generation();
 };
 
+/// @code
+/// reaper releases([] { return std::optional<point_set>(std::in_place); });
+/// pressure steps({}, releases, *ctx->reports().log(), ctx->device(),
+///                [&](const shortage& /*need*/) { return ctx->trim(); });
+/// shortage need(4096, ctx->memory_budget().get()); // 4096 bytes do not fit
+/// const bool try_again = steps.relieve(need);      // as a context does for each request without room
+/// @endcode
 class pressure {
 public:
   /// @param trim  frees unused memory of a full device or a full budget; returns bytes.

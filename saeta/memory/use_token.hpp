@@ -1,5 +1,11 @@
 // A use token: scoped access to buffers on a stream, for copies, our kernels and kernels of users.
 //
+// @code
+// use_token token(stream, {reads(bytes), writes(result)}); // the stream waits for the last writes
+// launch(token.stream(), token.data<float>(bytes), token.mutable_data<float>(result));
+// token.finish(); // both storages remember this point of the stream
+// @endcode
+//
 //   1. Construct it with the stream and all buffers of the step. The stream waits for the last writes, and
 //      before a write also for the reads. On failure nothing is held.
 //   2. Queue work on that stream, with the pointers that the token returns.
@@ -45,6 +51,16 @@ inline use writes(buffer used) { return {std::move(used), access::write}; }
 inline use updates(buffer used) { return {std::move(used), access::read_write}; }
 
 /// Reads of whole storages, each of them once.
+///
+/// @code
+/// storage_reads memory;
+/// for (const column& part : orders.batches().front().columns) {
+///   append_reads(part, memory); // columns of one slab name it once
+/// }
+/// use_token token(stream, memory.uses());
+/// launch(token.stream(), token.data<float>(orders.batches().front().columns.front().values()));
+/// token.finish();
+/// @endcode
 class storage_reads {
 public:
   void add(const buffer& of) {

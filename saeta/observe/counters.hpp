@@ -1,5 +1,13 @@
 // Counters of a context: what was moved, allocated and waited for since the last reset.
 //
+// @code
+// ctx->copies().reset_counters();
+// launch(stream, bytes.address());
+// const counter_values moved = ctx->copies().read_counters();
+// std::cout << moved.host_to_device.bytes << " bytes in " << moved.host_to_device.transfers << " uploads\n";
+// traffic_counter& uploads = ctx->copies().count().host_to_device; // what a movement of ours adds to
+// @endcode
+//
 // A `transfer` is one planned movement (a batch, a scalar); it may take several driver `calls`.
 // Bytes that pass through pinned chunks count once. Waiting until a chunk is free again is not counted.
 // Exact: copies go through `context::copies`, and waits of the host for data are counted where they happen.

@@ -1,5 +1,17 @@
 // The event log: records what happens to the memory of a context, and passes the records to sinks.
 //
+// @code
+// struct refusals final : log_sink {
+//   std::uint64_t count = 0;
+//   void write(const log_record& record) override { count += record.event == memory_event::refuse ? 1 : 0; }
+// };
+// event_log& log = *ctx->reports().log();
+// const auto sink = std::make_shared<refusals>();
+// log.attach(sink); // the log shares the sink
+// const buffer scratch = buffer::allocate(ctx, 4096, stream, "scratch");
+// log.detach(sink);
+// @endcode
+//
 // What      Records are made only while a sink is attached; otherwise `active()` is false, and a check costs
 //           one load.
 // Order     `order` counts from 1 without gaps, in the order in which sinks see the records. Times are

@@ -1,5 +1,14 @@
 // The ledger: who holds which bytes of a context, by owner kind, by tag and by budget.
 //
+// @code
+// ledger held;
+// const ledger::entry entry = held.add(owner_kind::own, "orders", 4096, ctx->memory_budget().get());
+// for (const auto& [tag, live] : held.by_tag()) {
+//   std::cout << tag << ": " << live << '\n'; // orders: 4096
+// }
+// ledger::remove(entry); // once, when the memory is gone
+// @endcode
+//
 // What      Sums are updated as entries are added and removed: one for each tag of a budget, descendants
 //           included, and one for each budget. The cost of a read depends on the number of tags reported, not
 //           on the number of live buffers.

@@ -1,5 +1,11 @@
 // A tag: the name under which bytes are accounted ("read_ipc", "orders"), cheap to copy and to compare.
 //
+// @code
+// const tag label("orders"); // looks the name up, once
+// const buffer first = buffer::allocate(ctx, 4096, stream, label);
+// const buffer second = buffer::allocate(ctx, 4096, stream, label); // copies one pointer
+// @endcode
+//
 // Owner     The process keeps one copy of each name until it ends, so a tag is one pointer. Every allocation
 //           copies its tag several times and compares it without a lock or an atomic, and a log may show it
 //           long after its buffer is freed. Freeing names would need a reference count that all threads

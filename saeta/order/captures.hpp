@@ -1,5 +1,14 @@
 // Captures: which graphs are being captured on a device, as far as Saeta can know.
 //
+// @code
+// captures& known = ctx->clocks()->graph_captures();
+// {
+//   const std::shared_ptr<void> announced = known.announce(); // before a capture that the driver hides
+//   launch(stream, known.active());                           // true: no event over all work is recorded
+// }
+// const bool captures_a_graph = known.note(stream);
+// @endcode
+//
 // During a graph capture, an event over all work of the context (timelines::mark_device) can't be recorded,
 // and trying may end the capture. So no such event is recorded while a known capture is active. A capture is
 // known if the driver reports it (on streams that synchronise with the legacy default stream), if it was

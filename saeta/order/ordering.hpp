@@ -1,8 +1,17 @@
 // The ordering state of one storage: what has to pass before it is read, written, handed over or freed.
 //
+// @code
+// ordering_state& state = bytes.owner()->ordering(); // a use_token does all of this
+// requirement before;
+// const std::uint32_t seen = state.acquire(access::write, before, "bytes"); // no other use comes in between
+// wait(stream, before.points);
+// launch(stream, bytes.address());
+// state.end(access::write, std::this_thread::get_id(), mark(stream)); // the next use waits for this point
+// @endcode
+//
 // What      The points of its last writes, the points of the latest read of each stream, and use that was not
 //           announced: views that consumers hold, and work of consumers whose streams are unknown. Every path
-//           to the memory calls `needs` or begins a use, so none can skip a part of the state.
+//           to the memory calls `find_dependencies` or begins a use, so none can skip a part of the state.
 // Rules     1. A read waits for every last write. A write waits for every last write and every read.
 //           2. Reads are bounded: beyond `max_reads` a new read waits for the oldest one and covers it.
 //           3. From `acquire` to `end` or `give_up`, a write excludes every other use and a read excludes
@@ -12,7 +21,7 @@
 //           return it, a conflicting use needs a point after all work of the device (timelines::mark_device).
 //           The point is taken when the memory is needed. `settle` then stores it for that work, and later
 //           uses wait for the point alone.
-// Thread    Any; `acquire` and `needs` block while another thread's use is in the way.
+// Thread    Any; `acquire` and `find_dependencies` block while another thread's use is in the way.
 #pragma once
 
 #include "saeta/base/spin_lock.hpp"
@@ -79,8 +88,8 @@ public:
     return writes_;
   }
   /// Says that the unknown work that conflicts with `mode` is covered: by `everything` or, if that is empty,
-  /// by a use that has waited for it. @param seen  what `acquire` or `needs` returned before those points
-  /// were taken. @throws std::bad_alloc.
+  /// by a use that has waited for it. @param seen  what `acquire` or `find_dependencies` returned before those
+  /// points were taken. @throws std::bad_alloc.
   void settle(access mode, const point_set& everything, std::uint32_t seen);
 
 private:

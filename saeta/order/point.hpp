@@ -1,5 +1,12 @@
 // Points: moments on the timeline of a stream. Memory remembers its users as points.
 //
+// @code
+// point_set uses;
+// uses.add(mark(stream)); // after everything that is queued on each stream now
+// uses.add(mark(ctx->work_stream()));
+// ctx->synchronize(uses); // blocks the host until both have passed
+// @endcode
+//
 // What      A point is a timeline and an epoch, 16 bytes. Work that was queued on the stream before the point
 //           was taken belongs to that epoch or to an earlier one. A point of a retired timeline has passed.
 // Thread    Values. See order/timeline.hpp for how points are taken, waited for and queried.

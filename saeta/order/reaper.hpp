@@ -1,5 +1,13 @@
 // The reaper: releases memory after the last work on it has finished, without making a thread wait.
 //
+// @code
+// reaper releases([] { return std::optional<point_set>(std::in_place); }); // no work is unknown
+// pending_release release{.after = {}, .action = [] { return true; }, .label = "scratch", .bytes = 4096};
+// release.after.points.add(mark(stream));
+// releases.submit(std::move(release)); // runs the action once `stream` has got there
+// const bool all_done = releases.wait_idle(std::chrono::seconds(10));
+// @endcode
+//
 // What      A release is a set of points that must pass and one action: free a block or drop a keepalive.
 // Order     A release whose points have passed is done at once on the calling thread. The others wait in a
 //           queue. A background thread (started on first need) queries all of them repeatedly, so that none

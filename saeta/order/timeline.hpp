@@ -1,7 +1,12 @@
 // Timelines: one clock for every stream.
 //
-//   const point written = mark(stream);   // after everything that is queued on the stream now
-//   wait(other, written);                 // later work of `other` starts after it
+// @code
+// const std::shared_ptr<timelines> clocks = timelines::of(*ctx->device_backend());
+// const own_stream uploads(clocks); // announced as ours, for as long as it lives
+// launch(uploads.ref(), bytes.address());
+// const point arrived = mark(uploads.ref()); // after everything that is queued on the stream now
+// wait(stream, arrived);                     // later work of `stream` starts after it
+// @endcode
 //
 // What      Each stream has a timeline, made on first use and found by the stream's identity. Its epochs
 //           count the events recorded on the stream. Queued work belongs to the open epoch. Recording an
@@ -54,7 +59,7 @@ void wait(stream_ref stream, const point_set& awaited);
 [[nodiscard]] bool has_epoch_ended(point queried) noexcept;
 /// True if the point has passed. Queries the device unless the answer is known.
 [[nodiscard]] bool has_passed(point queried);
-/// Like `passed`, but returns false if the query fails.
+/// Like `has_passed`, but returns false if the query fails.
 [[nodiscard]] bool is_known_passed(point queried) noexcept;
 /// Removes the points that have passed. Returns true if none is left.
 bool drop_passed(point_set& points);

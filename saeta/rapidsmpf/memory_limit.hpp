@@ -1,9 +1,11 @@
 // The limit of a rapidsmpf::BufferResource that allocates from a context.
 //
-//   auto shuffles = ctx->with_budget("rapidsmpf", 8 << 30);
-//   auto resource = rapidsmpf::BufferResource::create(saeta::context_resource(shuffles, "rapidsmpf"),
-//                                                     rapidsmpf::PinnedMemoryDisabled,
-//                                                     saeta::memory_limits_of(*shuffles));
+// @code
+// const auto shuffles = ctx->with_budget("rapidsmpf", std::uint64_t{8} << 30);
+// const auto limited =
+//     rapidsmpf::BufferResource::create(context_resource(shuffles, "rapidsmpf"),
+//                                       rapidsmpf::PinnedMemoryDisabled, memory_limits_of(*shuffles));
+// @endcode
 //
 // What      rapidsmpf computes what is available as its limit less what it has allocated itself. It receives
 //           into host memory, or spills, when that is too little. The budget counts everything, and refuses

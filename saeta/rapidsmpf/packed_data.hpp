@@ -1,8 +1,10 @@
 // Tables as rapidsmpf::PackedData, for its shuffles and collectives, and back, without a copy.
 //
-//   const cuda::stream_ref stream = resource->stream_pool()->get_stream();
-//   rapidsmpf::PackedData data = saeta::pack_data(part, *resource, stream);
-//   saeta::table received = saeta::unpack_data(ctx, std::move(data), *resource);
+// @code
+// const cuda::stream_ref packing = resource->stream_pool()->get_stream();
+// rapidsmpf::PackedData data = pack_data(orders, *resource, packing); // ordered on `packing`
+// const table received = unpack_data(ctx, std::move(data), *resource);
+// @endcode
 //
 // What      The metadata is that of the packed form (ipc/packed.hpp), and the data is its body. A table that
 //           is packed already is not copied. Nor is a body that arrives in device memory; one that rapidsmpf

@@ -1,6 +1,8 @@
 // Spilling in both directions: rapidsmpf moves tables of a context, and the context asks rapidsmpf for room.
 //
-//   const saeta::spill_link link(ctx, saeta::spill_manager_of(resource));
+// @code
+// const spill_link link(ctx, spill_manager_of(resource)); // until it is dropped, each asks the other
+// @endcode
 //
 // What      rapidsmpf's manager gets a spill function that moves unused tables of the context
 //           (spill/spill.hpp). The context gets a hook (memory/pressure.hpp): when a request on the device

@@ -1,5 +1,12 @@
 // A resource allocates and frees bytes in stream order. A decorator is a resource on top of a resource.
 //
+// @code
+// const std::shared_ptr<resource> memory = ctx->memory().top; // the context's stack, budget included
+// const block scratch = memory->allocate(4096, 0, stream);    // ready on `stream`
+// launch(stream, scratch.pointer);
+// const bool freed = memory->deallocate(scratch, stream); // after the kernel; false: the block stays ours
+// @endcode
+//
 // Owner     A block belongs to the caller that allocated it, until a successful `deallocate` on the same
 //           resource. The resource outlives its blocks.
 // Order     The memory may be used on `stream` at once, and on other streams once `block::ready` has passed.
@@ -148,6 +155,22 @@ private:
 };
 
 /// A resource on top of another one, which it keeps alive. It forwards every call that it does not override.
+///
+/// @code
+/// struct largest_request final : decorator {
+///   using decorator::decorator; // takes the resource below, and keeps it
+///   std::size_t bytes = 0;
+///
+/// private:
+///   block do_allocate(const allocation_request& request, const stream_ref& stream) override {
+///     bytes = std::max(bytes, request.bytes);
+///     return upstream().allocate(request, stream);
+///   }
+///   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override {
+///     return upstream().deallocate(freed, after);
+///   }
+/// };
+/// @endcode
 class decorator : public resource {
 public:
   explicit decorator(std::shared_ptr<resource> upstream)

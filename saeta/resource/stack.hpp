@@ -1,9 +1,12 @@
 // A stack of resources, described by one options object and built from it: decorators on top, a base at the
 // bottom.
 //
-//   stack_options options;
-//   parse_stack("logging, budget, guard, caching", options);   // top first; the last may be a base
-//   resource_stack stack = build_stack(options, parts);
+// @code
+// stack_options options;
+// parse_stack("logging, budget, guard, caching", options); // top first; the last may be a base
+// const auto log = std::make_shared<event_log>();
+// const resource_stack stack = build_stack(options, {device, ctx->memory_budget(), log, {}});
+// @endcode
 //
 // What      The default base is the cache over the driver's pool. Each decorator appears at most once. A
 //           stack without `budget` gets one below the leading `logging` and `statistics`, because nothing in

@@ -1,7 +1,9 @@
 // A context as a resource of RMM: allocations of RMM's containers, pools and adaptors count in the context.
 //
-//   rmm::mr::set_current_device_resource(saeta::context_resource(ctx, "cudf"));
-//   rmm::device_buffer held(bytes, stream, saeta::context_resource(ctx, "index"));
+// @code
+// rmm::mr::set_current_device_resource(context_resource(ctx, "cudf"));
+// rmm::device_buffer index(4096, rmm_stream, context_resource(ctx, "index")); // keeps `ctx`
+// @endcode
 //
 // What      Conforms to cuda::mr::resource_with<cuda::mr::device_accessible>. Allocations count in the
 //           context's budget and ledger, under the resource's tag. A context on the host gives ordinary

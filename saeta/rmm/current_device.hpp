@@ -1,4 +1,9 @@
 // Makes a device current for a scope. RMM works on the current device, and our own threads also free memory.
+//
+// @code
+// const current_device here(ctx->device());
+// rmm::device_buffer scratch(4096, rmm_stream); // on the device of `ctx`, whichever was current before
+// @endcode
 #pragma once
 
 #include "saeta/device/device_id.hpp"

@@ -1,7 +1,9 @@
 // Bytes of a context as an rmm::device_buffer, and a device buffer as bytes of a context, without a copy.
 //
-//   std::unique_ptr<rmm::device_buffer> shown = saeta::lend_device_buffer(bytes, stream);
-//   saeta::buffer taken = saeta::take_device_buffer(ctx, std::move(shown));
+// @code
+// std::unique_ptr<rmm::device_buffer> shown = lend_device_buffer(bytes, rmm_stream); // shares the storage
+// const buffer taken = take_device_buffer(ctx, std::move(shown)); // the same storage again
+// @endcode
 //
 // Owner     A lent device buffer shares the storage; the bytes stay charged to their context. A taken buffer
 //           is what its memory is: bytes that were lent are the same storage again, and bytes that came from
@@ -43,6 +45,12 @@
 namespace saeta {
 
 /// One buffer as a resource of RMM. It serves one request: the one for exactly these bytes.
+///
+/// @code
+/// lent_buffer shown(bytes); // lends exactly these bytes, to one borrower at a time
+/// void* const memory = shown.allocate(rmm_stream, bytes.size(), 256); // ordered behind the last writes
+/// shown.deallocate(rmm_stream, memory, bytes.size(), 256);            // later writes wait for the stream
+/// @endcode
 class lent_buffer {
 public:
   explicit lent_buffer(buffer shown) : state_(std::make_shared<state>(std::move(shown))) {}

@@ -1,7 +1,11 @@
 // Any resource of RMM, or of cuda::mr, as the source of a context's memory.
 //
-//   context_options options;
-//   options.memory.custom_base = rmm_source(rmm::mr::cuda_async_memory_resource{}); // not the driver's pool
+// @code
+// context_options options;
+// options.memory.custom_base = rmm_source(rmm::mr::cuda_async_memory_resource{}); // not the driver's pool
+// const std::shared_ptr<context> own = context::create(device, options);          // keeps the resource
+// const rmm_resource base(device, rmm::mr::cuda_memory_resource{}); // the resource that `rmm_source` makes
+// @endcode
 //
 // What      Passes each request on with its exact size. Zero bytes never reach RMM. RMM aligns to 256 bytes,
 //           and many of its resources refuse a larger alignment. For a larger alignment this resource asks

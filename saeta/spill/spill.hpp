@@ -1,8 +1,12 @@
 // Spilling: tables that may leave the device while nobody uses them, and come back when they are used.
 //
-//   spill_handle kept = spillable(ctx, table, priority);
-//   ...
-//   { const spill_use used = kept.use(ctx); work_with(used.value()); }
+// @code
+// const spill_handle kept = spillable(ctx, orders, 1); // leaves the device after handles of priority 0
+// {
+//   const spill_use used = kept.use(ctx); // brings the table back if it has left
+//   launch(ctx->work_stream(), used.value());
+// } // unused again: a request without room may move it
+// @endcode
 //
 // What      A handle keeps a table in the packed form (ipc/packed.hpp). When a request on the device has no
 //           room, the bodies of unused handles move to the first tier that has room: page-locked memory,

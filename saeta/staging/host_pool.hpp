@@ -1,5 +1,14 @@
 // A pool of host memory for downloads. It reuses pages that are already mapped.
 //
+// @code
+// const std::shared_ptr<host_pool> pool = host_pool_of(ctx);
+// {
+//   const landing_block landing = landing_memory(ctx, 1 << 20); // charged as "download"
+//   std::memset(landing.memory.get(), 0, 1 << 20);
+// } // the pool keeps the pages for the next download
+// const std::size_t returned = pool->trim();
+// @endcode
+//
 // What      Fresh memory costs a page fault for each page, many times the cost of a copy into it. A returned
 //           block is kept for the next request of its size class, and the latest one is reused first. Kept
 //           blocks beyond `most_kept` go back to the system, oldest first. All kept blocks go back if a new

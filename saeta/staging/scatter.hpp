@@ -108,6 +108,17 @@ struct scatter_plan {
 };
 
 /// Reads ranges that are decoded from their beginning. One thread.
+///
+/// @code
+/// struct zeros final : ordered_reader {
+///   void read(std::uint64_t /*position*/, std::span<std::byte> target) override {
+///     std::memset(target.data(), 0, target.size());
+///   }
+///   void finish() override {}
+/// };
+/// scatter_source source{.bytes = 4096, .read = {}, .ordered_from = 0}; // decoded from its first byte on
+/// source.in_order = [] { return std::make_unique<zeros>(); };
+/// @endcode
 class ordered_reader {
 public:
   ordered_reader() = default;

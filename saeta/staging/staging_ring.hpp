@@ -1,5 +1,14 @@
 // The staging ring: pinned chunks between pageable memory or files and the device.
 //
+// @code
+// transfer_plan plan;
+// const std::size_t number = plan.add(std::as_bytes(std::span(values)));
+// plan.finish();
+// const std::shared_ptr<staging_ring> ring = staging_ring::of(ctx);
+// const buffer slab = ring->upload(ctx, plan, "values"); // `values` has been read when it returns
+// const buffer uploaded = slab.slice(plan.target_of(number), plan.bytes_of(number)); // ordered by the slab
+// @endcode
+//
 // What      All workers fill one chunk after another together (shared_chunks.hpp) while earlier chunks are in
 //           flight. If a source has to be read in its order, each worker fills a few chunks of its own. Each
 //           context has one ring, made on first use. A host context stages nothing: its workers copy.

@@ -48,6 +48,15 @@ enum class symbol_form {
 field described_as(const field& source, symbol_form form);
 
 /// The columns of a batch that arrive as dictionaries and become symbols. Borrows `source` and `known`.
+///
+/// @code
+/// dictionary_cache known; // of the earlier batches of the stream
+/// wire_symbols symbols(ctx, orders.fields().fields, rows, known);
+/// if (symbols.any()) {
+///   batch placed = upload(ctx, symbols.without_dictionaries(), known, {});
+///   symbols.apply(placed); // indices become symbols, on their device
+/// }
+/// @endcode
 class wire_symbols {
 public:
   /// @param fields  describe the arrays of `source`.
@@ -78,6 +87,12 @@ private:
 };
 
 /// The name dictionaries of several symbol columns, for one batch or for all batches of a stream.
+///
+/// @code
+/// host_batch rows = download(ctx, orders.batches().front());
+/// symbol_names names(orders.fields());
+/// names.replace(ctx, rows); // columns of symbols are dictionaries of names now
+/// @endcode
 class symbol_names {
 public:
   explicit symbol_names(const schema& fields);

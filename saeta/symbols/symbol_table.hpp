@@ -1,5 +1,11 @@
 // Symbols: strings as small numbers, and the table that maps between the two.
 //
+// @code
+// const std::shared_ptr<symbol_table> cities = symbol_table::make();
+// const symbol lyon = cities->intern("Lyon"); // 0, the first name
+// std::cout << cities->name(lyon) << '\n';    // valid as long as the table
+// @endcode
+//
 // What      A symbol is the number of a name in a table: 0 for the first name, and one more for each new
 //           name. A name is UTF-8, appears once in a table, and is never removed.
 // Owner     The process has one table (`process_symbols`), which lives as long as the process. Other tables
@@ -40,7 +46,7 @@ public:
 
   /// An empty table of at most `limit` symbols. @throws error invalid_argument above `most_symbols`.
   static std::shared_ptr<symbol_table> make(std::uint64_t limit = most_symbols);
-  symbol_table(passkey, std::uint64_t limit, std::uint64_t number);
+  symbol_table(passkey own, std::uint64_t limit, std::uint64_t number);
   symbol_table(const symbol_table&) = delete;
   symbol_table& operator=(const symbol_table&) = delete;
   ~symbol_table();

@@ -1,5 +1,10 @@
 // Makes columns of symbols from strings, dictionaries and numbers, and dictionaries from symbols.
 //
+// @code
+// const std::shared_ptr<symbol_table>& cities = process_symbols();
+// const std::vector<column> symbols = as_symbols(std::span(&city, 1), cities); // uint32 numbers of names
+// @endcode
+//
 // What      A column of symbols holds numbers of names in a table (symbol_table.hpp). For a dictionary, the
 //           host looks each value up once, and the indices become symbols on their device. Strings without a
 //           dictionary are looked up row by row. Code that only moves the numbers asks for the codes of a
@@ -47,6 +52,11 @@ std::optional<std::int64_t> code_limit(const host_array& of);
 bool can_be_symbols(const data_type& type) noexcept;
 
 /// The symbols of a dictionary's values.
+///
+/// @code
+/// const symbol_mapping mapping(ctx, names, process_symbols()); // interns the values of a dictionary, once
+/// const column symbols = mapping.apply(indices);               // one kernel on the context's work stream
+/// @endcode
 class symbol_mapping {
 public:
   /// Interns all values.
@@ -77,6 +87,13 @@ std::vector<column> as_symbols(std::span<const column> pieces, const std::shared
 
 /// The names of a column's symbols as one growing dictionary: each name once, in the order of its first row.
 /// Earlier values are always the first values of a later dictionary.
+///
+/// @code
+/// symbol_dictionary names(process_symbols());
+/// std::vector<std::uint32_t> indices(static_cast<std::size_t>(symbols.length));
+/// names.take(symbols, "column 'city'", indices.data());
+/// const host_array values = names.values(); // valid as long as `names.keepalive()` is shared
+/// @endcode
 class symbol_dictionary {
 public:
   explicit symbol_dictionary(std::shared_ptr<symbol_table> table);

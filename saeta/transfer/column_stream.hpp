@@ -1,5 +1,12 @@
 // Streams columns to the host window by window, for data larger than the host wants to hold.
 //
+// @code
+// const column_stream stored(ctx, std::span(&price, 1), 64 << 20);
+// for (std::size_t number = 0; number < stored.windows(); ++number) {
+//   const std::shared_ptr<std::byte> window = stored.bring(number); // one transfer; the host has waited
+// }
+// @endcode
+//
 // What      Describes the columns as host arrays that begin at row 0. Their buffers have reserved addresses,
 //           one buffer after the other. Only the first and the last offset of each array have values there,
 //           which is enough to learn the shape of an array. `bring` transfers the bytes that belong in one
@@ -29,7 +36,7 @@ public:
   [[nodiscard]] static bool supports(const column& column);
 
   /// Reads the offsets where columns begin and end, counts unknown nulls and downloads dictionaries.
-  /// @param columns       columns for which `takes` is true, of a context on a device
+  /// @param columns       columns for which `supports` is true, of a context on a device
   /// @param window_bytes  size of a window in addresses; rounded up to a multiple of `host_alignment`
   column_stream(std::shared_ptr<context> ctx, std::span<const column> columns, std::size_t window_bytes);
   column_stream(const column_stream&) = delete;

@@ -46,6 +46,14 @@ struct host_batch {
 /// Dictionaries of one source that are already in the context or are mapped to symbols, by the addresses of
 /// their byte ranges. The cache keeps each source alive, so that no other dictionary can appear at the same
 /// addresses.
+///
+/// @code
+/// dictionary_cache known;
+/// for (const host_batch& rows : download(ctx, orders.batches())) {
+///   const batch uploaded =
+///       upload(ctx, rows, known, {}); // a dictionary that several batches share goes once
+/// }
+/// @endcode
 class dictionary_cache {
 public:
   [[nodiscard]] std::shared_ptr<const column> find(const host_array& dictionary) const;

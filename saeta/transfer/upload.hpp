@@ -36,7 +36,7 @@ batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dict
              const upload_options& options);
 
 /// Returns the buffer if the memory is the context's own; empty for other memory.
-using own_memory_finder = std::function<std::optional<buffer>(std::span<const std::byte>)>;
+using own_memory_finder = std::function<std::optional<buffer>(std::span<const std::byte> memory)>;
 
 struct adopt_options {
   std::string tag{};

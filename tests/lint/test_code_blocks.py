@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from code_blocks import BLOCKS, ROOT, Block
+from code_blocks import BLOCKS, ROOT, Block, compile_command
 
 # The tests that run the blocks of one page and language. Other tests run the Python blocks of all pages.
 RUN_BY = {
@@ -94,27 +91,6 @@ def test_commands_name_targets_and_scripts_that_exist() -> None:
                     assert words[1] in targets, line
                 elif words and words[0].startswith(("scripts/", ".ci/")):
                     assert (ROOT / words[0]).is_file(), line
-
-
-def compile_command(like: str, source: Path) -> tuple[list[str], str]:
-    """Returns the compile command of the source `like` of the build, changed to `source`, and its
-    directory."""
-    build = os.environ.get("SAETA_BUILD")
-    if build is None:
-        pytest.skip("SAETA_BUILD does not name the build folder, which has the commands of the compiler")
-    commands = json.loads(Path(build, "compile_commands.json").read_text(encoding="utf-8"))
-    for each in commands:
-        if like in each["command"] and "cmake_pch" not in each["file"]:
-            kept = []
-            words = iter(shlex.split(each["command"]))
-            for word in words:
-                if word in ("-o", "-c", "-include"):
-                    next(words)
-                elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
-                    kept.append(word)
-            checked = ["-fsyntax-only"] if source.suffix == ".cpp" else ["-o", str(source.with_suffix(".o"))]
-            return [*kept, *checked, "-c", str(source)], each["directory"]
-    pytest.skip(f"this build has no {like}")
 
 
 @pytest.mark.parametrize("page", COMPILED)

@@ -144,6 +144,8 @@ def test_the_reference_of_a_header_shows_only_its_public_part() -> None:
     shown = section(ROOT / "saeta/memory/use_token.hpp")
     assert "**Failure.** busy" in shown
     assert "1. Construct it" in shown
+    assert "```cpp\nuse_token token(stream, {" in shown
+    assert "@code" not in shown.partition("Declares")[0]
     assert "void finish();" in shown
     assert "held_" not in shown
     assert "#include <" not in shown

@@ -1,4 +1,5 @@
-"""Finds the code blocks of README and of the pages in docs, and the markers that say how each is run.
+"""Finds the code blocks of README and of the pages in docs, and the markers that say how each is run, and
+compiles those of C++.
 
 The line above a block may be a marker. `<!-- gpu: torch -->`: the block needs a GPU and that module.
 `<!-- not run: why -->`: no test runs the block.
@@ -8,9 +9,14 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -78,3 +84,24 @@ def missing_modules(text: str) -> list[str]:
             nodes.extend(ast.iter_child_nodes(node))
     roots = {name.partition(".")[0] for name in imported}
     return sorted(root for root in roots if importlib.util.find_spec(root) is None)
+
+
+def compile_command(like: str, source: Path) -> tuple[list[str], str]:
+    """Returns the compile command of the source `like` of the build, changed to `source`, and its
+    directory."""
+    build = os.environ.get("SAETA_BUILD")
+    if build is None:
+        pytest.skip("SAETA_BUILD does not name the build folder, which has the commands of the compiler")
+    commands = json.loads(Path(build, "compile_commands.json").read_text(encoding="utf-8"))
+    for entry in commands:
+        if like in entry["command"] and "cmake_pch" not in entry["file"]:
+            kept = []
+            words = iter(shlex.split(entry["command"]))
+            for word in words:
+                if word in ("-o", "-c", "-include"):
+                    next(words)
+                elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
+                    kept.append(word)
+            checked = ["-fsyntax-only"] if source.suffix == ".cpp" else ["-o", str(source.with_suffix(".o"))]
+            return [*kept, *checked, "-c", str(source)], entry["directory"]
+    pytest.skip(f"this build has no {like}")

@@ -1,5 +1,14 @@
 // Foreign arrays as host arrays: an ArrowArray is checked against its type before any of its buffers is read.
 //
+// @code
+// const field described{"price", data_type(type_id::float64), true, {}};
+// const array_place place = array_place::column(described.name);
+// const host_array on_host = view_array(described.type, array, place); // borrows the struct's buffers
+// const device_memory reads(ctx); // for an array on the device: numbers are read after the work stream
+// const array_memory& memory = reads;
+// const host_array on_device = view_array(described.type, array, place, memory);
+// @endcode
+//
 // What      An ArrowArray carries no buffer sizes. They follow from the length, the offset and the last
 //           offset of strings and lists, which are read where the memory is (`array_memory`). The result of
 //           `view_*` is safe to copy and to slice. `check_values` looks at every value that refers to other
@@ -147,6 +156,12 @@ private:
 /// Order     After the last writes of the columns. The host waits for the answers.
 /// Thread    One at a time.
 /// Failure   error format naming the column, the row and the numbers; budget_exceeded, closed, device.
+///
+/// @code
+/// const field described{"price", price.type(), true, {}};
+/// column_checker checker(ctx);
+/// checker.check(std::span(&price, 1), std::span(&described, 1)); // error format at the first bad row
+/// @endcode
 class column_checker {
 public:
   explicit column_checker(std::shared_ptr<context> ctx) : ctx_(required(std::move(ctx), "ctx")) {}

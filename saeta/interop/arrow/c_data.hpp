@@ -68,11 +68,11 @@ struct imported_stream {
 /// requested at the same time. `progress`, if set, is called after each batch with the number of rows so far.
 imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                                   const import_options& options = {},
-                                  const std::function<void(std::int64_t)>& progress = {});
+                                  const std::function<void(std::int64_t rows)>& progress = {});
 /// Like `import_any_stream`, but returns only the table.
 table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                     const import_options& options = {},
-                    const std::function<void(std::int64_t)>& progress = {});
+                    const std::function<void(std::int64_t rows)>& progress = {});
 
 /// Exports a batch as a struct array. From a device context this downloads (counted).
 /// @throws error out_of_range for a batch that does not exist, and for a symbol that its table does not have

@@ -60,6 +60,6 @@ column import_device_column(const std::shared_ptr<context>& ctx, const field& de
 /// Imports every array of a stream.
 imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
                                      const import_options& options = {},
-                                     const std::function<void(std::int64_t)>& progress = {});
+                                     const std::function<void(std::int64_t rows)>& progress = {});
 
 } // namespace saeta

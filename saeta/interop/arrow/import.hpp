@@ -38,6 +38,14 @@ placed_batch place_device_column(const std::shared_ptr<context>& ctx, const fiel
                                  const import_options& options);
 
 /// A cached dictionary keeps its batch alive, so the cache holds only the dictionaries of the previous batch.
+///
+/// @code
+/// rolling_dictionaries known;
+/// for (ArrowArray& source : received) { // batches of one stream
+///   const placed_batch placed = place_batch(ctx, orders.fields(), source, known.dictionaries(), {});
+///   known.roll_to(placed); // the next batch may have the same dictionaries: they are not uploaded again
+/// }
+/// @endcode
 class rolling_dictionaries {
 public:
   [[nodiscard]] dictionary_cache& dictionaries() noexcept { return known_; }

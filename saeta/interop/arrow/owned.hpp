@@ -1,5 +1,11 @@
 // Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, also those of devices.
 //
+// @code
+// arrow_owned<ArrowArrayStream> batches;                  // owned_stream is short for this
+// export_stream(orders, *batches.out());                  // `batches` owns the struct now, and releases it
+// const table copied = import_stream(ctx, batches.get()); // the import has taken the stream
+// @endcode
+//
 // Owner     The struct is released once: by `reset`, by the destructor, or by the object that it was moved
 //           to. An empty owner holds a released struct (`release` is null).
 // Thread    One at a time. The release callback runs on the thread that resets or destroys the owner.

@@ -1,5 +1,15 @@
 // Imports host memory from a producer that shows one column at a time, without C structs of whole batches.
 //
+// @code
+// arrow_rows rows(ctx, orders.fields(), {});
+// rows.begin(received.front().length); // a batch whose columns are `received`
+// for (const ArrowArray& column : received) {
+//   rows.add(column); // reads the struct, which stays the caller's
+// }
+// rows.end(keepalive); // keeps the memory that the buffers point to
+// const table copied = rows.finish();
+// @endcode
+//
 // What      Gives the same table as `import_stream` (c_data.hpp) of the same batches, with the same checks.
 //           Only one struct exists at a time. The structs of a whole wide batch would be written, read once
 //           and dropped.

@@ -1,11 +1,13 @@
 // Graph pools: memory for allocations that are made while a CUDA graph is captured.
 //
-//   const auto pool = graph_pool::create(ctx, "decoder");
-//   {
-//     const graph_pool_scope open(pool);   // around the capture
-//     capture(stream, graph);              // memory lent on the capturing stream comes from the pool
-//   }
-//   launch(graph);                         // as often as needed; then drop the graph, and after it the pool
+// @code
+// const std::shared_ptr<graph_pool> pool = graph_pool::create(ctx, "decoder");
+// {
+//   const graph_pool_scope open(pool);                         // around the capture
+//   launch(stream, lend_memory(ctx, 4096, stream, "decoder")); // captured; the memory comes from the pool
+// }
+// launch(stream, pool->bytes()); // the graph, as often as needed; drop the graph before the pool
+// @endcode
 //
 // What      A graph writes to the same addresses at each launch. So memory allocated in its capture belongs
 //           to the graph until the graph is destroyed, even after it was freed in the capture. A pool

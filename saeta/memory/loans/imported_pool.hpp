@@ -1,6 +1,16 @@
 // Memory of one process in another: bytes of an exportable pool by name, and the pool as another process
 // imports it.
 //
+// @code
+// // The exporter, whose pool is exportable, sends both to the importer and keeps `bytes`:
+// const shared_bytes name = share_bytes(bytes);
+// const int descriptor = ctx->device_backend()->export_pool();
+// // The importer, in another process; it drops the lease when it has unmapped the memory:
+// const std::shared_ptr<imported_pool> pool = imported_pool::open(*ctx, descriptor);
+// const auto lease = std::make_shared<int>(0);
+// const buffer view = pool->open_bytes(ctx, name, lease, "shared");
+// @endcode
+//
 // What      The exporter names bytes of a buffer (`share_bytes`) and hands out the descriptor of its pool
 //           (backend::export_pool). The importer makes an imported_pool from the descriptor and opens named
 //           bytes as buffers. An allocation is mapped once, however many buffers show it, because the driver

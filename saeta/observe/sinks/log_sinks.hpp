@@ -1,5 +1,13 @@
 // Sinks of the event log: memory, CSV, JSON lines, and Chrome's trace format, which Perfetto opens.
 //
+// @code
+// const auto recent = std::make_shared<memory_sink>(1000); // keeps the last 1000 records
+// ctx->reports().log()->attach(recent);
+// const buffer scratch = buffer::allocate(ctx, 4096, stream, "scratch");
+// std::cout << recent->records().back().label.name() << '\n'; // scratch
+// ctx->reports().log()->detach(recent);
+// @endcode
+//
 // What      A sink may be attached to several logs. Each record carries its device, and `order` counts within
 //           its own log.
 // Owner     A file sink owns its file and truncates it first. The file is complete after `flush()` and when

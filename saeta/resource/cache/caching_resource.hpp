@@ -1,5 +1,13 @@
 // The caching resource: blocks of size classes, carved from slabs of an upstream resource and kept for reuse.
 //
+// @code
+// const auto driver = std::make_shared<async_resource>(device);
+// const auto cache = std::make_shared<caching_resource>(driver, device);
+// const block memory = cache->allocate(4096, 0, stream); // from a slab; ready on `stream`
+// const bool freed = cache->deallocate(memory, stream);  // the cache keeps it for the next request
+// const std::size_t returned = cache->trim();            // slabs without a block in use go to the driver
+// @endcode
+//
 // What      Freed blocks lie in shards, one for each thread and timeline. A thread that frees and allocates
 //           on one stream does not contend with others: it waits for no lock and records no event. Requests
 //           up to `largest_small` share slabs, and requests up to `largest_cached` have a slab each. Requests

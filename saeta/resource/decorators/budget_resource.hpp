@@ -1,6 +1,14 @@
 // Decorator: charges a budget before it calls upstream, so that a limit is never exceeded, not even for a
 // moment.
 //
+// @code
+// const std::shared_ptr<budget> limit = budget::create("scratch", 1 << 20);
+// const auto bounded = std::make_shared<budget_resource>(upstream, limit);
+// const block memory =
+//     bounded->allocate(4096, 0, stream);                 // charged first; error budget_exceeded if refused
+// const bool freed = bounded->deallocate(memory, stream); // refunds exactly these bytes
+// @endcode
+//
 // Order     Reserve, then allocate: every failure path returns exactly the bytes it took. A refund follows a
 //           successful `deallocate`; after a failed one the block stays charged.
 // Pressure  When a charge does not fit, or upstream has no memory, `relief` is called to make room, with

@@ -1,5 +1,12 @@
 // Decorator for tests: fails the allocation or free at a given position, as a driver would.
 //
+// @code
+// const auto faulty = std::make_shared<fault_resource>(upstream);
+// faulty->fail_allocation(2); // the second from now throws out_of_memory
+// const block memory = faulty->allocate(4096, 0, stream);
+// const bool freed = faulty->deallocate(memory, stream);
+// @endcode
+//
 // Position  Counted over all threads. Blocks of 0 bytes are not counted, because they never reach a driver.
 // Thread    Any.
 #pragma once

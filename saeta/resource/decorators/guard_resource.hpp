@@ -2,6 +2,15 @@
 // at both ends at free, keeps freed blocks in a quarantine and checks their poison when they leave it, and
 // detects overlaps.
 //
+// @code
+// const auto guard = std::make_shared<guard_resource>(upstream, device);
+// const block memory = guard->allocate(4096, 0, stream); // poisoned, with canaries around it
+// const bool freed = guard->deallocate(memory, stream);  // stays in quarantine
+// if (guard->check() != 0) {                             // waits for the device
+//   std::cerr << guard->findings().front().text;
+// }
+// @endcode
+//
 // What      Each block gets a canary of 256 bytes before and after it. A budget above the guard does not
 //           count them, one below does.
 // Order     Canaries and the poison of a new block are queued on its stream. The poison of a freed block is

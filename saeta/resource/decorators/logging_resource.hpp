@@ -1,5 +1,13 @@
 // Decorator: records every allocation, free, refusal and failure in an event log.
 //
+// @code
+// const auto log = std::make_shared<event_log>();
+// log->attach(make_csv_sink("memory.csv"));
+// const auto logged = std::make_shared<logging_resource>(upstream, log);
+// const block memory = logged->allocate(4096, 0, stream); // one line
+// const bool freed = logged->deallocate(memory, stream);  // and another
+// @endcode
+//
 // Order     An allocation is recorded before its caller gets the block, a free after the block was freed. So
 //           another thread may get the same address before the free is recorded, but never the same
 //           generation.

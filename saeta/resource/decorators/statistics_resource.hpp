@@ -1,5 +1,12 @@
 // Decorator: counts the calls that pass through its position in a stack.
 //
+// @code
+// const auto counted = std::make_shared<statistics_resource>(upstream);
+// const block memory = counted->allocate(4096, 0, stream);
+// std::cout << counted->read().live_bytes() << '\n'; // 4096
+// const bool freed = counted->deallocate(memory, stream);
+// @endcode
+//
 // Thread    Any. Counts are kept by thread and summed when read, so the sum is exact while no thread
 //           allocates or frees.
 #pragma once

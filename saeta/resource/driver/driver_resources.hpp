@@ -1,4 +1,12 @@
 // The resources that call the driver: `direct`, `async` and `pinned`. Contract: resource/resource.hpp.
+//
+// @code
+// const auto pool = std::make_shared<async_resource>(device);    // cudaMallocAsync
+// const auto single = std::make_shared<direct_resource>(device); // cudaMalloc: a driver call each
+// const auto host = std::make_shared<pinned_resource>(device);   // page-locked, kept for reuse
+// const block staging = host->allocate(1 << 20, 0, stream);
+// const bool freed = host->deallocate(staging, stream); // reused once `stream` has got here
+// @endcode
 #pragma once
 
 #include "saeta/base/required.hpp"
