@@ -40,7 +40,7 @@ class Annotation(str):
 def signature_of(function: Any) -> Signature:
     """Returns the signature of a compiled function.
 
-    Overloads have the same number of parameters. They are merged into one signature that fits all of them.
+    Overloads, which must have the same number of parameters, are merged into one signature that fits all.
     """
     overloads = [_parse(*overload) for overload in function.__nb_signature__]
     first = overloads[0]
@@ -89,7 +89,7 @@ def refusal(
 
 
 def _name_of(function: Any, of: Sequence[Any]) -> str:
-    """Returns the qualified name, as "Table.head". For a method, `of` begins with its object.
+    """Returns the qualified name, such as "Table.head". For a method, `of` begins with the object.
 
     nanobind keeps no qualified name for setters.
     """

@@ -24,8 +24,8 @@ def use(
     """Opens buffers and columns for work that the block queues on one stream.
 
     `reads` and `writes` are one or several buffers or columns. On entry the stream waits for the last writes;
-    for memory to be written it also waits for the reads. On exit, later work elsewhere is made to wait for
-    the queued work. The host never waits.
+    for memory to be written it also waits for the reads. After the block, later uses of the memory on other
+    streams wait for the queued work. The host never waits.
 
     `stream` is None (the context's own; `token.stream` names it), a number as in `__dlpack__(stream=)` (1
     legacy, 2 per-thread, else a handle), or a stream of torch, CuPy, Numba or any other library with

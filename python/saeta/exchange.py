@@ -180,12 +180,12 @@ def from_arrow(
     An object that offers only `__arrow_array__`, and an array or Index of pandas, is first converted by
     pyarrow. Tables and record batches of the installed pyarrow are taken without these protocols where that
     is faster; the result is the same. A Dataset or Scanner of pyarrow is read through its reader. Frames and
-    series of cuDF are taken as the device arrays of pylibcudf where those keep everything that their types
-    say, otherwise through the host.
+    series of cuDF are taken as the device arrays of pylibcudf if these have all the information of their
+    types, otherwise through the host.
 
     Memory that the context's device can use is shared. It is kept alive until our last work on it has
-    finished, and our first work waits for the producer's. Memory that the context handed out before and that
-    comes back, also through other libraries, is shared with its ordering state and is not registered again.
+    finished, and our first work waits for the producer's. Memory of the context itself that comes back from
+    another library is recognised: the column shares it, with its ordering state, and it is not counted again.
 
     `copy=True` copies into memory of the context, under its budget: memory of a device with one kernel per
     batch. Host memory goes to a device with one transfer per batch; `copy=False` refuses that with
@@ -193,9 +193,9 @@ def from_arrow(
     copied there, as `Table.to` does; `copy=False` refuses that, too. For a host context the producer
     downloads it, if it offers that.
 
-    `symbols` says what the numbers of symbols (uint32, field metadata `xlog.symbol=true`) become that name no
-    table of symbols, as those of XLOG: with "ids" they stay numbers with their metadata, and with a
-    SymbolTable they are symbols of that table. OutOfRange names a number that it does not have.
+    `symbols` applies to symbol numbers (uint32 with the field metadata `xlog.symbol=true`) whose metadata
+    names no table of symbols, such as those of XLOG. With "ids" they stay numbers and keep their metadata.
+    With a SymbolTable they become symbols of that table; OutOfRange names a number that the table lacks.
 
     The index of a DataFrame of pandas or cuDF is left out. `index=True` adds a column for each of its levels,
     behind the others: one without a name is named `__index_level_0__`, with its number. All other objects
@@ -339,7 +339,7 @@ def is_arrow_array(source: Any) -> bool:
     return known and not isinstance(source, pandas.arrays.SparseArray)
 
 
-# pyarrow's readers that were consumed here. A second read would silently return no rows.
+# The readers of pyarrow that were read to their end here. Reading one again would silently return no rows.
 _taken_readers: WeakSet[Any] = WeakSet()
 
 

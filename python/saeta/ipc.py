@@ -47,21 +47,21 @@ def read_ipc(
             pyarrow.fs and of fsspec and seekable objects are read by ranges, large ones several at a time. An
             object that can't seek (a pipe, a socket's `makefile("rb")`, `sys.stdin.buffer`) and a path that
             names a pipe (`/dev/stdin`) are read up to the end of the Arrow stream; bytes behind it stay
-            unread. The file format needs all bytes of such an object. Several sources of the same columns,
-            one after the other, are a list of all these, a glob ("data/*.arrow", "**" for any folders), or a
-            folder: its files that end in .arrow, .arrows, .feather or .ipc, also in folders below, sorted by
-            path. Names that begin with "." or "_" are skipped in folders.
+            unread. The file format needs all bytes of such an object. To read several sources with the same
+            columns one after the other, pass a list of such sources, a glob ("data/*.arrow", "**" for any
+            folders), or a folder. Of a folder, all files that end in .arrow, .arrows, .feather or .ipc are
+            read, also in folders below, sorted by path, except names that begin with "." or "_".
         ctx: a Context or the name of its device. None: the best device.
         columns: only these, in this order; one name or several.
         batches: only these: the number of one, a list of numbers in any order, or a range, slice or tuple of
             two numbers [first, last). Batches are numbered through all sources.
         schema: of the table: a Schema, a schema of pyarrow, or another object with `__arrow_c_schema__`. Each
             source must have these names and types in this order, without nulls where the schema allows none.
-            None: the schema of the rows of all sources, where a column allows nulls if it does in one source.
-            Only `columns` are compared. A column of type null goes with any type, as nulls. The names of the
-            values of lists and maps do not count.
-        index: whether columns are read that hold an index of pandas, as the metadata of a source say. One
-            that `columns` or `schema` names is read in any case.
+            None: the common schema of all sources, in which a column allows nulls if it does in one of them.
+            Only `columns` are compared. A column of type null matches any type, and its rows become nulls.
+            The names of list and map values are not compared.
+        index: whether to read columns that hold an index of pandas, according to the metadata of a source.
+            Columns that `columns` or `schema` names are always read.
         copy: on the host, None views the mapped file where possible, and True copies into memory of the
             context, under its budget. A file that is truncated while it is copied is a FileError; reading a
             view of a truncated file ends the process (SIGBUS).
@@ -76,8 +76,8 @@ def read_ipc(
             at the end and, where batches are read one by one, after each batch.
         filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
 
-    On a device, and wherever batches are joined, copied or compressed, a source is read at once. That takes
-    one allocation for the table, one transfer that streams through the staging ring, and at most one
+    On a device, and wherever batches are joined, copied or compressed, a source is read as a whole. That
+    takes one allocation for the table, one transfer that streams through the staging ring, and at most one
     additional chunk of memory per thread. Each compressed buffer is decoded by one thread; all threads of the
     ring decode in parallel. Files with metadata older than version 5 are read batch by batch. Joining their
     batches needs the memory of the batches and of the table for a moment.

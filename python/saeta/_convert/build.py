@@ -53,8 +53,8 @@ def table(
 ) -> Table:
     """Makes a table of columns of equal length.
 
-    Memory that is on the context's device is shared. Other memory is copied with one transfer per column. So
-    are columns and tensors of another GPU, if `ctx` is given.
+    Memory that is on the context's device is shared. Other memory is copied with one transfer per column.
+    If `ctx` is given, columns and tensors of another GPU are copied to its device.
 
     Args:
         columns: a mapping from names to values, pairs of both (names may repeat), a sequence of columns, or a
@@ -273,7 +273,7 @@ def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table
 def as_column(
     name: str | Field, value: Any, ctx: Context, cast: Cast = None, *, converted: bool = False
 ) -> Column:
-    """Makes a column of the context from `value`, with a name or a whole Field.
+    """Makes a column of the context from `value`, named by a text or described by a Field.
 
     Args:
         converted: whether the memory of `value` was allocated by a conversion. It is then copied into memory
@@ -289,7 +289,8 @@ def as_column(
         value = arrow_array_of(f"column '{name}'", value)
     elif is_array(value):
         given, value = value, array_of_type(name, value, None, None)
-        converted = converted or (value is not given and given.dtype.kind not in "Mm")  # these are views
+        # The conversion allocates memory, except for dates and times, whose values it views.
+        converted = converted or (value is not given and given.dtype.kind not in "Mm")
     copy = True if converted and ctx.device == "host" else None
     if _has_arrow(value) or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):

@@ -1,6 +1,6 @@
 """Imports tensors of other libraries: by DLPack, whose import is compiled, or by the CUDA Array Interface.
 
-`PROTOCOLS` is the one list of protocols that an object is asked for.
+`PROTOCOLS` lists the protocols in the order in which an object is asked for them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def from_cuda_array(
     return import_interface(source, where, copy, name)
 
 
-# The protocols by which an object offers a tensor, in the order in which it is asked for them, and the
-# functions that take it.
+# The attributes by which an object offers a tensor, in order of preference, and the functions that import it.
 PROTOCOLS: dict[str, Callable[..., Column]] = {
     "__dlpack__": from_dlpack,
     "__cuda_array_interface__": from_cuda_array,

@@ -21,8 +21,8 @@ def concat_tables(tables: Iterable[Table]) -> Table:
             of type null can be joined with any type: its rows become newly allocated nulls of that type.
 
     Returns:
-        A Table of their batches, on the device of the first table and with its metadata and names of list
-        values. A column allows nulls if one of the joined columns does.
+        A Table with the batches of all tables, on their device. Metadata and the names of list values are
+        those of the first table. A column allows nulls if one of the joined columns does.
 
     Raises:
         InvalidError: there are no tables, or their contexts differ.

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Decoder = Callable[[Any], Any]
 
-NAME_WIDTH = 24  # for field names of a struct, in the text of a value
-# Number of rows that an iteration decodes at a time.
+NAME_WIDTH = 24  # most characters of a struct's field name in the text of a value
+# Rows that an iteration decodes first; later blocks are larger.
 FIRST_BLOCK = 64
 LARGEST_BLOCK = 1 << 16
 

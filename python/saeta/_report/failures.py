@@ -1,4 +1,4 @@
-"""Logs failures that the compiled library can't raise, with the logger `saeta`."""
+"""Logs failures that have no caller to raise them to, with the logger `saeta`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ LEVELS = {
     "reserved": "reserved: promised and not drawn yet",
     "external": "external: views of the memory of others",
 }
-# Records that carry levels.
+# Kinds of records that have the device's reserved and held bytes.
 MEASURED = frozenset({"allocate", "free", "free_failed", "refuse", "fail", "trim"})
 COUNTED = {
     "refuse": ("request was refused", "requests were refused"),
@@ -130,7 +130,7 @@ def write(
         "marks": _mark_list(life),
         "data": _as_script(_data(life, spans)),
     }
-    # In one pass, so that no text in a tag is taken for a placeholder.
+    # All placeholders are replaced in one pass, because a tag may contain the text of a placeholder.
     filled = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
     Path(path).write_text(filled, encoding="utf-8")
 

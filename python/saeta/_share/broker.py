@@ -1,9 +1,9 @@
-"""The thread of a process that shares its memory with other processes, and learns when they are gone.
+"""The broker: a thread that lets other processes open memory of this process and notices when they are done.
 
-An export (a buffer of saeta.cuda, a shared table) stays in place as long as its handle or token, or another
-process holds it. The open connection of another process stands for its hold. Without it the driver's pool
-would reuse the memory while the process still sees it, so the buffer is kept until the process ends its
-lease, or the connection ends, for whatever reason.
+An export (a buffer of saeta.cuda, a shared table) keeps its memory while its handle or token lives, and while
+another process has it open. A process that opens an export holds a lease: a connection that stays open. The
+lease ends when the process says so or when the connection closes, for whatever reason. If the memory were
+freed earlier, the driver's pool would reuse it while the other process still reads it.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
 _log = logging.getLogger("saeta.share")
 _REQUEST_TIMEOUT = 10.0  # seconds until a connection without a request is closed
 _MOST_SILENT = 64
-# Other users can fill the queue, so it has room for more connections than arrive while one is sent away.
+# Length of the socket's queue. Any user can connect, so the queue holds more connections than can arrive
+# while one is refused.
 _MOST_WAITING = 512
-_STARVATION = 10.0  # seconds without descriptors until those who ask are told
+_STARVATION = 10.0  # seconds without free descriptors until a request is answered with that failure
 _MOST_AT_ONCE = 256  # connections that are accepted before the existing ones are served
 
 
 def write_file(name: str, *contents: Any, seal: bool = False) -> _core._Descriptor:
-    """Writes an unnamed file in memory, whose descriptor is closed with the object, and in children of fork.
+    """Writes an unnamed file in memory. Its descriptor is closed with the result, and in children of fork.
 
     Args:
-        contents: objects with the buffer protocol, whose bytes are written one behind the other.
-        seal: whether nobody can change the file any more, whoever has its descriptor.
+        contents: objects with the buffer protocol. Their bytes are written one after the other.
+        seal: whether to make the file immutable for every process that gets its descriptor.
     """
     file = _core._memory_file(name)
-    for each in contents:
-        left = memoryview(each).cast("B")
+    for content in contents:
+        left = memoryview(content).cast("B")
         while left:
             left = left[os.write(file.number, left) :]
     if seal:
@@ -62,18 +63,18 @@ def write_file(name: str, *contents: Any, seal: bool = False) -> _core._Descript
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Exported:
-    """Bytes that other processes may open."""
+    """An export: bytes that other processes may open."""
 
     broker: Broker
     home: _core.Context
-    kept: Any  # what keeps the bytes in place
-    shared: bytes  # what those who open it are told: of device memory `_core._share_bytes`
-    file: _core._Descriptor | None = None  # what they get
+    kept: Any  # owns the bytes
+    shared: bytes  # the reply to a process that opens the export; for device memory `_core._share_bytes`
+    file: _core._Descriptor | None = None  # sent with the reply
     token: bytes = field(default_factory=partial(secrets.token_bytes, 16))
 
 
 class _Peer:
-    """A connection, and the export that it holds."""
+    """A connection from another process, and the export that it has open."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -82,10 +83,10 @@ class _Peer:
 
 
 class Broker:
-    """The socket of this process, and its thread. `own` returns the only one.
+    """The broker's socket and thread. `own` returns the one of this process.
 
-    The thread makes the sockets, because no signal is handled there: Ctrl-C would come between a descriptor
-    and its object.
+    The thread makes the sockets, because Python handles signals in the main thread only. There, Ctrl-C could
+    come between the creation of a descriptor and that of the object that closes it.
     """
 
     _spare: (
@@ -98,21 +99,21 @@ class Broker:
         self.user = os.geteuid()
         self._exported: WeakValues[bytes, Exported] = WeakValues()
         self._peers: set[_Peer] = set()
-        self._silent: dict[_Peer, None] = {}  # those that have not asked yet, the longest silent one first
-        self._posted: dict[bytes, tuple[Exported, int]] = {}  # with the number of tokens on their way
+        self._silent: dict[_Peer, None] = {}  # peers that have sent no request yet, the oldest first
+        self._posted: dict[bytes, tuple[Exported, int]] = {}  # with the number of tokens that are in transit
         self._posted_lock = threading.Lock()
         self._asked: deque[Callable[[], object]] = deque()
         self._opened = ExitStack()  # closes the sockets and the selector
-        self._serving = threading.Lock()  # the thread has it
+        self._serving = threading.Lock()  # held by the thread while it runs
         self.ready = False  # whether the thread has opened the socket, or has failed to
         self._failed: OSError | None = None
         self._going_on = True
 
     def start(self) -> None:
-        """Returns when the thread has opened the socket. Another thread may call it at the same time.
+        """Starts the thread and returns when it has opened the socket. Several threads may call it at once.
 
-        Ctrl-C can come at any moment, so there is nothing here that it could leave half done: the locks
-        inside of `threading.Thread` and of its conditions would stay taken.
+        Ctrl-C can interrupt any line. `threading.Thread` and its conditions have locks that would then stay
+        locked, so the thread is started by `_thread` and polled.
         """
         if not self.ready:
             _thread.start_new_thread(self._serve, ())
@@ -141,13 +142,13 @@ class Broker:
         self._exported[entry.token] = entry
 
     def post(self, entry: Exported) -> None:
-        """Keeps an export until its token, which is on the way to another process, has arrived."""
+        """Keeps an export until another process has opened it by a token that is now sent there."""
         with self._posted_lock:
             _, count = self._posted.get(entry.token, (entry, 0))
             self._posted[entry.token] = (entry, count + 1)
 
     def note_arrival(self, entry: Exported) -> None:
-        """Notes that a token that was posted has arrived."""
+        """Notes that a posted token has arrived: the export was opened by it."""
         with self._posted_lock:
             _, count = self._posted.pop(entry.token, (entry, 0))
             if count > 1:
@@ -157,15 +158,16 @@ class Broker:
         return bool(self._posted)
 
     def wait_for_arrivals(self, seconds: float) -> None:
-        """Waits until everything that was posted has arrived, or the time is over."""
+        """Waits until all posted tokens have arrived, at most `seconds`."""
         deadline = time.monotonic() + seconds
         while self._posted and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def retire(self) -> tuple[socket.socket, list[tuple[Exported, int]]]:
-        """Ends the thread. Returns the socket, and what has not arrived with the number of its tokens.
+        """Ends the thread. Returns the socket, and each export whose tokens are in transit with their number.
 
-        Other processes are told that this one has ended, so that they ask the one that gets the socket.
+        All connections are closed. Peers that wait for a reply connect again, to the process that gets the
+        socket.
         """
         self._ask(self._end)
         if not self._serving.acquire(timeout=wire.WAIT):
@@ -191,7 +193,7 @@ class Broker:
         self._ask(lambda: self._selector.register(connection, selectors.EVENT_READ, on_end))
 
     def _ask(self, request: Callable[[], object]) -> None:
-        """Runs something on the thread."""
+        """Runs a function on the broker's thread, later."""
         self._asked.append(request)
         with suppress(BlockingIOError):  # the socket is full, so the thread is woken already
             self._wake_sender.send(b"!")
@@ -217,8 +219,8 @@ class Broker:
         self.ready = True
         try:
             while self._going_on and self._failed is None:
-                self._poll()  # a function of its own: a local variable here would keep a lease alive
-        except OSError as failure:  # the program has closed all descriptors, as one that becomes a daemon
+                self._poll()  # in its own function, because local variables here would keep a lease alive
+        except OSError as failure:  # the program has closed all descriptors, as daemons do when they start
             _log.info("other processes can't open tables of this one any more: %s", failure)
         self._serving.release()
 
@@ -247,8 +249,8 @@ class Broker:
     def _accept(self) -> None:
         """Accepts waiting connections.
 
-        Connections of other users are sent away at once, so that they can't take the places of the owner's
-        connections.
+        Connections of other users are refused at once, so that they don't use up the places of connections
+        of this user.
         """
         for _attempt in range(_MOST_AT_ONCE):
             try:
@@ -256,7 +258,8 @@ class Broker:
             except BlockingIOError:
                 return
             except OSError as failed:
-                # The peer is gone, or no descriptor is left. The connections in the queue are tried again.
+                # The peer is gone, or this process has no free descriptor. Connections stay in the queue and
+                # are accepted by the next poll.
                 self._note_refusal(failed)
                 return
             self._refused_since = None
@@ -265,12 +268,12 @@ class Broker:
             if user == os.geteuid():
                 peer = _Peer(connection)
                 self._admit(peer)
-                self._read(peer)  # the request mostly follows at once
+                self._read(peer)  # a peer usually sends its request right after it has connected
             else:
                 _reject(connection, user)
 
     def _note_refusal(self, failed: OSError) -> None:
-        """Waits for descriptors for some seconds, and then says to the others that there are none."""
+        """Waits for a free descriptor for `_STARVATION` seconds, then answers peers that there is none."""
         now = time.monotonic()
         since = self._refused_since = self._refused_since or now
         if failed.errno not in (errno.EMFILE, errno.ENFILE) or now - since < _STARVATION:
@@ -278,7 +281,7 @@ class Broker:
             return
         text = f"the process that exported the buffer can't open a connection: {failed.strerror}"
         self._spare.close()
-        with suppress(OSError):  # another thread has taken the place
+        with suppress(OSError):  # another thread has used the descriptor that was just closed
             connection, _sender = self._listener.accept()
             with connection:
                 connection.send(bytes([wire.FAILED]) + text.encode())
@@ -340,7 +343,7 @@ class Broker:
             try:
                 socket.send_fds(peer.connection, [bytes([wire.DONE]) + entry.shared], files)
             finally:
-                if kind == wire.TAKE:  # afterwards, because the process may end when all has arrived
+                if kind == wire.TAKE:  # after the reply, because a process that waits for arrivals then ends
                     self.note_arrival(entry)
         elif kind == wire.POST:
             self.post(entry)
@@ -377,9 +380,9 @@ _own: Broker | None = None
 
 
 def own() -> Broker:
-    """Returns the broker of this process, which starts on first use, and anew for another user.
+    """Returns the broker of this process. It starts on first use, and again after the process's user changed.
 
-    OSError if the system has no socket or descriptor for it.
+    Raises OSError if the system has no socket or descriptor for it.
     """
     global _own
     with _lock:
@@ -396,7 +399,7 @@ def own() -> Broker:
 
 
 def running() -> Broker | None:
-    """Returns the broker of this process if there is one."""
+    """Returns the broker of this process, None if it has not been started."""
     return _own
 
 

@@ -1,9 +1,9 @@
-"""Keeps tables that a process has sent and nobody has opened yet, when the process ends.
+"""Hands sent tables that nobody has opened yet to another program when this process ends.
 
-Most of them arrive within milliseconds: a pool reads the last result of a worker that ends. What has not
-arrived then, another program keeps (`keeper.py`), which takes over the socket and the files. It ends when the
-last table has arrived, or the parent of the process has ended, or after some minutes: a table that is never
-received must not stay for ever.
+Most tables are opened within milliseconds: a pool reads the last result of a worker that ends. The ending
+process waits that long. Then it starts a small program, `keeper.py`, which gets the socket and the files of
+the tables that are left. The program ends when the last table was opened, when the parent of the process
+ends, or after some minutes, because a table that is never opened must not be kept for ever.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ from typing import Any
 
 from saeta._share import broker, wire
 
-_PATIENCE = 0.1  # seconds to wait for arrivals before the program is started
-_LONGEST = 600.0  # seconds that it keeps what a child of another process has sent
-_WITHOUT_PARENT = 30.0  # the same for a process that multiprocessing did not start
+_PATIENCE = 0.1  # seconds that an ending process waits before it starts the program
+_LONGEST = 600.0  # seconds that the program keeps tables of a process that multiprocessing has started
+_WITHOUT_PARENT = 30.0  # the same for any other process
 
 _log = logging.getLogger("saeta.share")
 _prepared = False
 
 
 def prepare() -> None:
-    """Lets this process and its children hand over at their end.
+    """Makes this process and its children hand over their tables when they end.
 
-    multiprocessing runs its finalizers also where a child ends without the functions of `atexit`.
+    A finalizer of multiprocessing does it, because children of multiprocessing end without calling the
+    functions of `atexit`.
     """
     global _prepared
     if not _prepared:
         _prepared = True
         _register()
         os.register_at_fork(after_in_child=_register)
-        util.register_after_fork(_register, lambda register: register())  # it drops those of the parent
+        # A child of multiprocessing drops the finalizers of its parent, so it registers its own.
+        util.register_after_fork(_register, lambda register: register())
 
 
 def _register() -> None:
-    util.Finalize(None, _hand_over, exitpriority=-100)  # after the threads of queues, which still send
+    util.Finalize(None, _hand_over, exitpriority=-100)  # runs after the threads of queues have sent the rest
 
 
 def _hand_over() -> None:
@@ -91,7 +93,7 @@ def _start_keeper(listener: Any, posted: list[tuple[broker.Exported, int]]) -> N
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         pass_fds=[listener.fileno(), *(each.number for each in files)],
-        start_new_session=True,  # Ctrl-C in the terminal is not for it
+        start_new_session=True,  # so that Ctrl-C in the terminal does not end it
         cwd="/",
     )
-    started.returncode = 0  # it outlives this process, which Popen would warn of
+    started.returncode = 0  # the program outlives this process; without a code Popen would warn about that

@@ -1,7 +1,7 @@
-"""The program that keeps tables for a process that has ended (`handover.py`), until they have been taken.
+"""The program that keeps sent tables of a process that has ended, until they are opened (`handover.py`).
 
-It is started alone, with the standard library and nothing else, so that it is there within milliseconds and
-needs little memory. The listening socket of the process and the files with the tables are open already.
+It imports only the standard library, so that it starts within milliseconds and needs little memory. It
+inherits the listening socket of the process and the files with the tables.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def main() -> None:
         if parent in ready:
             return
         if ready:
-            with suppress(OSError):  # of a peer that is gone
+            with suppress(OSError):  # the peer is gone
                 _serve(listener, answers, bytes.fromhex(told["refusal"]))
 
 
 def _watch(process: int | None) -> int | None:
-    """Returns a descriptor that can be read when the process has ended."""
+    """Returns a descriptor that becomes readable when the process ends. None without a process."""
     return None if process is None else os.pidfd_open(process)
 
 
 def _serve(listener: socket.socket, answers: dict[bytes, dict[str, Any]], refusal: bytes) -> None:
-    """Answers one request, and counts the tokens that have arrived."""
+    """Answers one request. A request to take a table lowers the count of its tokens."""
     connection, _ = listener.accept()
     with connection:
         connection.settimeout(_REQUEST_TIMEOUT)

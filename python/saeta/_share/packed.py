@@ -18,7 +18,7 @@ ALIGNMENT = 8  # of a body, in bytes
 class Packed:
     """A table in the packed form, from `Table.pack`: metadata and a body, which it also unpacks into.
 
-    Every buffer of the table lies in the body at the offset that the metadata says, a multiple of 64.
+    The metadata gives the offset of each buffer in the body, a multiple of 64.
 
     Example:
         >>> import saeta as sa
@@ -83,7 +83,7 @@ def unpack(
             anew. False reads nothing of the body, for senders that you trust.
 
     Raises:
-        FormatError: the metadata is broken, or does not fit to the body; names the batch, the column and the
+        FormatError: the metadata is broken, or does not fit the body; names the batch, the column and the
             numbers.
         TypeMismatch: the body does not consist of uint8.
 

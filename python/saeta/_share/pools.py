@@ -1,4 +1,4 @@
-"""Opens device memory of other processes, whose pools are imported once."""
+"""Opens device memory of other processes. Each of their memory pools is imported once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ class _Pool:
             return self.imported  # type: ignore[return-value]
 
     def _import(self, key: Key, token: bytes) -> None:
-        """Imports the pool, and forgets it when the exporter ends.
-
-        An ended exporter can't share new memory of its pool.
-        """
+        """Imports the pool, and drops it when the exporter ends, because it then shares no more memory."""
         connection = wire.connect(key[0])
         try:
             _, descriptors = wire.ask(connection, wire.POOL, token)
@@ -49,7 +46,7 @@ class _Pool:
         broker.own().watch(connection, forget)
 
 
-# By the name of a device. To ask the driver takes as long as the rest of an export.
+# By device name. A query of the driver would take as long as the rest of an export.
 _uuids: dict[str, bytes] = {}
 
 
@@ -76,12 +73,12 @@ def _pool_of(key: Key, home: _core.Context) -> _Pool:
 def open_bytes(
     home: _core.Context, key: Key, token: bytes, shared: bytes, lease: _core._Lease, tag: str
 ) -> _core.Buffer:
-    """Opens bytes that another process shares and `token` names there. The lease ends with their last use."""
+    """Opens bytes that another process shares under `token`. The lease ends after their last use."""
     return _pool_of(key, home).get(key, token).open(home, shared, lease, tag)
 
 
 def _reset_in_child() -> None:
-    """Forgets the imported pools in a child of fork, which opens memory for itself."""
+    """Drops the imported pools in a child of fork, which imports its own."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()

@@ -18,14 +18,14 @@ def install_reducers() -> None:
     Afterwards queues, pipes, pools and arguments of processes carry tokens (`Table.share`), with the start
     methods "spawn" and "forkserver" as well as "fork", and so do those of `torch.multiprocessing`. joblib's
     processes do too if joblib was imported before. Only the process that sends needs to call it. The memory
-    of a table that is sent stays until a process has opened it and the last one has dropped it.
+    of a sent table is kept until a process has opened it and every process that opened it has dropped it.
 
-    A process that ends normally hands over what has not arrived. A small program keeps it until it arrives,
-    until the parent of the process ends, or for 10 minutes; for a process that `multiprocessing` did not
-    start, for 30 seconds. A table of a GPU is copied to the host for that.
+    When a process ends normally, a small program keeps the tables that it sent and that nobody has opened. It
+    keeps them until they are opened, until the parent of the process ends, or for 10 minutes; for a process
+    that `multiprocessing` did not start, for 30 seconds. A table of a GPU is copied to the host for that.
 
-    Other pickles carry the rows. A table on a GPU whose context has no exportable pool is an
-    UnsupportedError when it is sent.
+    Other pickles carry the rows. Sending a table on a GPU raises UnsupportedError if its context has no
+    exportable pool.
 
     Example:
         >>> import saeta as sa

@@ -90,7 +90,7 @@ class SpillHandle:
             Where the table went.
 
         Raises:
-            BusyError: somebody has the table.
+            BusyError: the table is in use.
             BudgetExceeded, FileError: the tier has no room. The table stays where it is.
             UnsupportedError: the device has no such tier.
 
@@ -107,7 +107,7 @@ class SpillHandle:
         return moved
 
     def close(self) -> None:
-        """Gives the table up. Uses that are open keep theirs. Does nothing the second time."""
+        """Drops the table. Open uses keep it until they end. Later calls do nothing."""
         self._handle.close()
 
     @property
@@ -118,12 +118,12 @@ class SpillHandle:
 
     @property
     def closed(self) -> bool:
-        """Whether the table was given up."""
+        """Whether the handle was closed."""
         return self._handle.closed
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table in the packed form, which are what a tier is charged."""
+        """Bytes of the table in the packed form, which its tier is charged."""
         return self._handle.nbytes
 
     @property
@@ -141,7 +141,7 @@ class SpillHandle:
             place = "closed" if self.closed else f"on the tier {self.tier}"
         except DeviceError:
             place = "of the parent of this process"
-        except ClosedError:  # by another thread
+        except ClosedError:  # another thread has closed it
             place = "closed"
         return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {place}>"
 
@@ -152,18 +152,19 @@ def spillable(self: Context, table: Table, *, priority: int = 0) -> SpillHandle:
 
 
 def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:
-    """Says where the tables of `Context.spillable` are, and what moved.
+    """Reports in which tiers the tables of `Context.spillable` are, and how many have moved.
 
     Args:
         ctx: a Context or the name of its device. None: the best device.
 
     Returns:
-        `tiers`: for "device", "pinned", "pageable" and "file" a dict of `handles` and `bytes` (what is
-        there), `charged` and `limit` (bytes of the tier's budget, those of tables on their way included; for
-        the device, its whole budget; None: no limit), `spills` and `spilled_bytes` (what came from the
-        device), `demotions` and `demoted_bytes` (what came from a faster tier that was full), `returns` and
-        `returned_bytes` (what went back to the device). `refusals_avoided`: requests that found room because
-        tables were moved. `failures`: moves that failed and left the table where it was.
+        `tiers`: for "device", "pinned", "pageable" and "file" a dict of `handles` and `bytes` (tables that
+        are there), `charged` and `limit` (bytes of the tier's budget, tables in transit included; for the
+        device, its whole budget; None: no limit), `spills` and `spilled_bytes` (tables that came from the
+        device), `demotions` and `demoted_bytes` (tables that came from a faster tier, which was full),
+        `returns` and `returned_bytes` (tables that went back to the device). `refusals_avoided`: requests
+        that found room because tables were moved. `failures`: moves that failed and left the table where it
+        was.
 
     Example:
         >>> import saeta as sa

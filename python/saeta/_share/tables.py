@@ -1,9 +1,9 @@
 """Shares tables with other processes of the same user on this machine.
 
-A shared table is one body and its metadata. On the host both lie in an unnamed file in memory, which nobody
-can change any more. On a GPU the body is memory of an exportable pool, and the metadata is part of the reply
-to those who open the table, or in such a file if the reply would be too large. A process that opens the table
-maps the file, or the memory of the pool.
+A shared table is one body and its metadata. On the host both lie in an immutable, unnamed file in memory. On
+a GPU the body is memory of an exportable pool. Its metadata is part of the reply to a process that opens the
+table, or lies in such a file if the reply would be too large. A process that opens the table maps the file
+or the memory of the pool.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _Packed: TypeAlias = tuple[bytes, Column]  # metadata and body
 
 
 class _Place(NamedTuple):
-    """Where a table can be opened."""
+    """The address of a shared table."""
 
     boot: bytes  # id of the machine since its last start
-    broker: bytes  # name of the socket of the process that has shared it
+    broker: bytes  # name of the socket of the process that has shared the table
     token: bytes  # a secret: every process that has it may open the table
-    device: bytes  # 16 bytes that name it on this machine; none for the host
+    device: bytes  # 16 bytes that identify the GPU on this machine; empty for the host
     nbytes: int
-    posted: bool  # the memory is kept until somebody has opened it by this token
+    posted: bool  # the memory is kept until a process has opened the table by this token
 
 
 class SharedTable:
@@ -71,7 +71,7 @@ class SharedTable:
     """
 
     _place: _Place
-    _entry: broker.Exported | None  # keeps the memory; None where the token has arrived from elsewhere
+    _entry: broker.Exported | None  # keeps the memory; None if the token came from another process
 
     def __init__(self, *args: object) -> None:
         raise TypeMismatch("a SharedTable can't be made by calling its class: use Table.share")
@@ -97,7 +97,7 @@ class SharedTable:
 
 
 def _restored_token(*values: Any) -> SharedTable:
-    """Makes the token of a pickle, which may come from anywhere."""
+    """Makes a token from a pickle, whose values are checked because they may come from anywhere."""
     if len(values) != len(_Place._fields):
         raise FormatError(
             f"the token of a shared table is broken: {len(values)} values, expected {len(_Place._fields)}"
@@ -120,7 +120,7 @@ def _restored_token(*values: Any) -> SharedTable:
 
 
 class _HostMemory:
-    """An unnamed file with a body and metadata. Its bytes are charged to a context as long as it lives."""
+    """A table in an unnamed file: body and metadata. The bytes are charged to a context while it lives."""
 
     device = b""
 
@@ -138,7 +138,7 @@ class _HostMemory:
 
 
 class _DeviceMemory:
-    """A body in an exportable pool, and the metadata, in a file only if it is large."""
+    """A table on a GPU: the body in an exportable pool, and the metadata, in a file only if it is large."""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
         self.device = pools.uuid_of(where)
@@ -156,14 +156,14 @@ class _DeviceMemory:
         return self._packed
 
     def in_file(self) -> tuple[_core._Descriptor, bytes]:
-        """Copies it into a file as that of a table on the host, which outlives this process."""
+        """Copies the table into a file like that of a table on the host, which outlives this process."""
         metadata, body = self._packed
         content = host_bytes(body.to("host"))
         return _sealed_file("saeta table", content, metadata), _SIZES.pack(len(body), len(metadata))
 
 
 def _sealed_file(name: str, *contents: Any) -> _core._Descriptor:
-    """Returns an unnamed file that nobody can change."""
+    """Returns an immutable, unnamed file."""
     try:
         return broker.write_file(name, *contents, seal=True)
     except OSError as failed:
@@ -175,12 +175,15 @@ def _sealed_file(name: str, *contents: Any) -> _core._Descriptor:
         ) from failed
 
 
-# Returns the token of a table, None if it is not shared any more.
+# Returns the token of a table, None if the table is not shared any more.
 _Finder: TypeAlias = Callable[[Table], "SharedTable | None"]
 
 
 class _Known(weakref.ref[Table]):
-    """What is known of a table that is shared or open, as long as it lives. A Table has no hash."""
+    """The record of a table that is shared or open, as long as the table lives.
+
+    A weak reference, because a Table has no hash and so can't be the key of a dict.
+    """
 
     __slots__ = ("find", "unchecked")
 
@@ -191,7 +194,8 @@ class _Known(weakref.ref[Table]):
     __eq__ = object.__eq__
 
 
-# A table that is dropped leaves by itself, without a line of Python: Ctrl-C would be lost there.
+# The callback of a dropped table is `set.discard`. In a callback that runs lines of Python, Ctrl-C would be
+# lost.
 _known: set[_Known] = set()
 _opened: WeakValues[bytes, Table] = WeakValues()
 _lock = threading.Lock()
@@ -207,7 +211,7 @@ def share(self: Table) -> SharedTable:
 
 @contextmanager
 def _saying(what: str) -> Iterator[None]:
-    """Makes errors of the system, and of the other process, errors of Saeta."""
+    """Turns errors of the system and of the other process into errors of Saeta. `what` begins the message."""
     try:
         yield
     except Error:
@@ -223,7 +227,10 @@ def _saying(what: str) -> Iterator[None]:
 
 
 def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
-    """Shares a table by the broker of this process. Memory of another one, opened on a GPU, is copied."""
+    """Shares a table through the broker of this process.
+
+    `opened`: the table lies in memory of another process. It is copied if it is on a GPU.
+    """
     own_memory = from_arrow(table, table.context, copy=True) if opened and table.device != "host" else table
     metadata, body = _ipc.pack(own_memory)
     kind = _HostMemory if table.device == "host" else _DeviceMemory
@@ -250,29 +257,29 @@ def _token_of(entry: broker.Exported | None) -> SharedTable | None:
 
 
 def _remember(table: Table, find: _Finder, unchecked: _Packed | None = None) -> None:
-    made = _find(table)
-    if made is None:
-        made = _Known(table, _known.discard)
-        made.unchecked = unchecked
-    made.find = find
-    _known.add(made)
+    known = _find(table)
+    if known is None:
+        known = _Known(table, _known.discard)
+        known.unchecked = unchecked
+    known.find = find
+    _known.add(known)
 
 
 def _find(table: Table) -> _Known | None:
-    for each in weakref.getweakrefs(table):
-        if isinstance(each, _Known) and each in _known:
-            return each
+    for reference in weakref.getweakrefs(table):
+        if isinstance(reference, _Known) and reference in _known:
+            return reference
     return None
 
 
 def posted(table: Table) -> SharedTable:
-    """Shares a table, and returns a token that keeps the memory on its way until it is opened once."""
+    """Shares a table, and returns a token that can be sent: the memory is kept until it is opened once."""
     token = share(table)
     if token._entry is None:
         try:
             with _saying("the table can't be sent on"):
                 leases.ask(token._place.broker, wire.POST, token._place.token)
-        except ClosedError:  # the process that shared it has ended
+        except ClosedError:  # the process that shared the table has ended
             with _saying("the table can't be sent on"), _lock:
                 token = _share_own(table, opened=True)
     if token._entry is not None:
@@ -292,14 +299,14 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         token: from `Table.share`.
         ctx: a Context or the name of its device. None: the host's, or that of the GPU that has the memory. In
             a context of another device the table is a copy.
-        validate: as for `unpack`. A process checks a table once, as long as it has it open: at the first call
+        validate: as for `unpack`. While a process has a table open, it checks it only once: in the first call
             with True.
 
     Raises:
         ClosedError: the table is not shared any more, or the process that shared it has ended.
         AccessError: the process that shared it is of another user. It is a PermissionError.
         ExchangeError: the token is of another machine, or its process does not reply.
-        FileError: the system has no descriptor or no address space for it, or no /proc.
+        FileError: the system has no descriptor or address space left for the table, or has no /proc.
         FormatError: the shared memory is not a packed table.
 
     Example:
@@ -320,8 +327,8 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
             table = _open(token, ctx, validate)
         else:
             if token._place.posted:
-                with suppress(wire.GoneError):  # it is open all the same
-                    _ask(token)  # which says that the token has arrived
+                with suppress(wire.GoneError):  # the exporter has ended, but this process has the table open
+                    _ask(token)  # tells the exporter that the token has arrived
             if validate:
                 _check(table)
     return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
@@ -337,7 +344,7 @@ def _check(table: Table) -> None:
 
 def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
     own = broker.own()
-    place = token._place._replace(posted=False)  # by which the table is shared on
+    place = token._place._replace(posted=False)  # for tokens of the opened table
     find: _Finder
     if place.broker == own.name:
         entry = own.find(token._place.token)
@@ -346,7 +353,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         packed, validate, unchecked = entry.kept.open(), False, None
         if token._place.posted:
             own.note_arrival(entry)
-        # Its entry keeps the export as long as this process has the table.
+        # The entry in the token keeps the export as long as this process has the table.
         find = functools.partial(_same, SharedTable._make(place, entry))
     else:
         lease, reply, descriptors = _ask(token)
@@ -355,7 +362,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
         unchecked = None if validate else packed
     metadata, body = packed
     table = _ipc.unpack(metadata, body, validate)
-    if token._place.device and table.device == "host":  # it was copied there when the exporter ended
+    if token._place.device and table.device == "host":  # the exporter has ended and left a copy on the host
         table = table.to(_home_of(token, ctx))
     with _lock:
         kept = _opened.get(place.token)
@@ -363,7 +370,7 @@ def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
             _remember(table, find, unchecked)
             _opened[place.token] = table
             return table
-    # Another thread has opened it meanwhile, with a lease of its own, and perhaps without a check.
+    # Another thread has opened the table meanwhile, with its own lease, and perhaps without a check.
     if unchecked is None:
         _check(kept)
     return kept
@@ -374,7 +381,7 @@ def _same(token: SharedTable, _table: Table) -> SharedTable:
 
 
 def _same_or_copy(token: SharedTable, lease: weakref.ref[_core._Lease], table: Table) -> SharedTable:
-    """Returns the token of an open table, or that of a copy if its exporter has ended."""
+    """Returns the token of an open table, or the token of a copy if the exporter of the table has ended."""
     held = lease()
     return _share_own(table, opened=True) if held is None or held.ended() else token
 
@@ -435,7 +442,7 @@ def _packed_on_device(
 
 
 def _map(number: int, size: int, kept: object = None) -> memoryview:
-    """Maps the first bytes of an unnamed file that nobody can shorten or change, which keep `kept`."""
+    """Maps the first `size` bytes of an immutable, unnamed file. The mapping keeps `kept` alive."""
     _require_sealed(number, size)
     return _core._FileMapping(number, size, kept).view()
 
@@ -455,12 +462,12 @@ def _require_sealed(descriptor: int, size: int) -> None:
 
 @functools.cache
 def _gpus() -> list[str]:
-    """Returns the names of the GPUs. Their descriptions, which are read with them, take 100 microseconds."""
-    return [each.name for each in _core.devices() if each.name != "host"]
+    """Returns the names of the GPUs. Cached, because listing the devices takes 100 microseconds."""
+    return [device.name for device in _core.devices() if device.name != "host"]
 
 
 def _home_of(token: SharedTable, ctx: ContextLike) -> Context:
-    """Returns the context of the GPU that has the memory."""
+    """Returns the context of the GPU that has the shared memory, `ctx` if it is one."""
     if ctx is not None:
         where = context_of(ctx)
         if where.device != "host" and pools.uuid_of(where) == token._place.device:
@@ -476,7 +483,7 @@ def _home_of(token: SharedTable, ctx: ContextLike) -> Context:
 
 
 def _reset_in_child() -> None:
-    """Forgets what the parent of a fork has shared. What it has opened stays readable."""
+    """Forgets the parent's shared tables in a child of fork. Tables that were open stay readable."""
     global _lock
     _lock = threading.Lock()
     _known.clear()

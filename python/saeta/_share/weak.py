@@ -1,4 +1,4 @@
-"""Values that are known as long as somebody else has them."""
+"""A dict of weakly referenced values that is safe against Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class _Reference(weakref.ref[Any]):
 
 
 class WeakValues(Generic[K, V]):
-    """Finds values by keys.
+    """A dict that does not keep its values alive.
 
-    `weakref.WeakValueDictionary` runs lines of Python when a value is dropped, and Ctrl-C in these is lost.
-    Here keys of dropped values are removed by later calls.
+    `weakref.WeakValueDictionary` runs lines of Python when a value is dropped. Ctrl-C that arrives in them is
+    lost. Here later calls remove the keys of dropped values.
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class WeakValues(Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         self._forget_ended()
-        made = _Reference(value, self._ended.append)
-        made.key = key
-        self._references[key] = made
+        reference = _Reference(value, self._ended.append)
+        reference.key = key
+        self._references[key] = reference
 
     def __len__(self) -> int:
         self._forget_ended()

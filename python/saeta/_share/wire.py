@@ -21,21 +21,22 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MAGIC = b"SAETAIPC"
 VERSION = 1
 NAME = re.compile(rb"saeta-[0-9]{1,10}-[0-9a-f]{32}")
-WAIT = 30.0  # seconds to wait for the other side, which may work with the GIL held
-# Requests. POST comes before a token is sent on. TAKE opens by a token that was posted. END ends the lease of
-# the connection and has no reply.
+WAIT = 30.0  # seconds to wait for the other process, which may be busy with the GIL held
+# Requests. POOL asks for the memory pool of an export. OPEN begins a lease of an export. POST keeps an export
+# until TAKE opens it, for a token that is sent on to a third process. END ends the lease of the connection
+# and has no reply.
 POOL, OPEN, TAKE, END, POST = 1, 2, 3, 4, 5
 DONE, GONE, FORBIDDEN, FAILED = range(4)  # replies
 _REQUEST = struct.Struct("<8sHB16s")
-LARGEST = 65536  # bytes of a reply; the system buffers messages of up to three times as many
+LARGEST = 65536  # bytes of a reply; a socket's buffer holds messages of up to three times that size
 
 
 class GoneError(OSError):
-    """The memory is not shared any more, or its process has ended."""
+    """The memory is not shared any more, or the process that shared it has ended."""
 
 
 class EndedError(GoneError):
-    """The process has ended while it was asked."""
+    """The process that shared the memory ended before it replied."""
 
 
 @functools.cache
@@ -59,7 +60,7 @@ END_OF_LEASE = request(END, bytes(16))
 
 
 def read_request(data: bytes) -> tuple[int, bytes] | None:
-    """Returns the kind and the token of a request. None for other bytes."""
+    """Returns the kind and the token of a request. None if the bytes are not a request."""
     if len(data) != _REQUEST.size:
         return None
     magic, version, kind, token = _REQUEST.unpack(data)
@@ -76,7 +77,7 @@ def peer_user(connection: socket.socket) -> int:
 def connect(broker: bytes) -> _Connection:
     """Connects to the exporter's socket, which must belong to the same user.
 
-    After the exporter has ended, any user can take the name of its socket.
+    The user is checked because any user can take the name of the socket after the exporter has ended.
     """
     try:
         connection = _Connection(broker, WAIT)
@@ -98,10 +99,10 @@ def connect(broker: bytes) -> _Connection:
 def ask(connection: _Connection, kind: int, token: bytes) -> tuple[bytes, list[_Descriptor]]:
     """Sends a request and returns the reply with its descriptors.
 
-    OSError if the exporter refuses, or if this process has no descriptor left for one that comes.
+    Raises OSError if the exporter refuses, or if this process has no free descriptor to receive one.
     """
     try:
-        with suppress(ConnectionError):  # the connection was refused already: the reply says why
+        with suppress(ConnectionError):  # the exporter has already refused; its reply can still be read
             connection.send(request(kind, token))
         data, descriptors = _receive(connection)
     except BlockingIOError:
@@ -119,10 +120,10 @@ def _silence() -> OSError:
 
 
 def _receive(connection: _Connection) -> tuple[bytes, list[_Descriptor]]:
-    """Receives one message, empty at the end.
+    """Receives one message, empty at the end of the connection.
 
-    When the other side has closed with unread data, the system first reports that and then returns what was
-    sent before.
+    If the other process has closed the connection without reading everything, the system reports an error
+    first. The next call returns the message that was sent before.
     """
     for _attempt in range(2):
         with suppress(ConnectionError):
@@ -130,6 +131,7 @@ def _receive(connection: _Connection) -> tuple[bytes, list[_Descriptor]]:
     return b"", []
 
 
-# A child of fork closes the connections of its parent, because the other side takes the end of a connection
-# as the sign that it is not needed any more. It closes the files in memory too, which keep their memory.
+# A child of fork closes the connections of its parent. As long as one copy is open, the other process does
+# not see that the parent has closed it. It also closes the parent's files in memory, which would otherwise
+# stay allocated.
 os.register_at_fork(after_in_child=_core._close_descriptors)

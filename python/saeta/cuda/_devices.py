@@ -38,7 +38,7 @@ def share(of: Context) -> Context:
 
 
 def holding(memory: Buffer) -> Context:
-    """Returns the context of the memory's device, whichever child budget the memory is charged to."""
+    """Returns the process's context of the memory's device, also for memory of a child context."""
     return _core.context("host") if memory.device == "host" else context_of(number_of(memory.context))
 
 

@@ -37,10 +37,10 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
         device: the name of a device. None: the first GPU that the process sees, else the host. dask-cuda
             gives each worker its own first GPU by CUDA_VISIBLE_DEVICES.
         budget: the limit: bytes, "8GiB", or "50%" of the device's memory. None leaves the limit of an
-        existing
-            context unchanged. A new context gets the limit in Dask's configuration, `saeta.budget.host` or
-            `saeta.budget.device`. By default a host context has the memory limit of the worker, and a GPU
-            context only the limit of the process's context. Outside of workers `budget` is ignored.
+            existing context unchanged. A new context gets the limit in Dask's configuration,
+            `saeta.budget.host` or `saeta.budget.device`. By default a host context has the memory limit of
+            the worker, and a GPU context only the limit of the process's context. Outside of workers `budget`
+            is ignored.
 
     Raises:
         DeviceError: there is no such device.
@@ -85,7 +85,7 @@ def _first_device() -> str:
 def _find_worker() -> Any:
     """Returns the worker of this task, or the only one of this process.
 
-    Tables are serialised and restored in threads of the process that run no task.
+    There may be no task: distributed serialises and restores tables in other threads of the process.
     """
     try:
         return distributed.get_worker()

@@ -73,12 +73,11 @@ def read_ipc(
     must find the files under the same names.
 
     Args:
-        source: a path, a glob, a folder, a URL, or a list of them, as for `saeta.read_ipc`. client: a client
-        of the cluster. The tasks start at once and the result is a list of futures. None: the
-            result is a list of `dask.delayed` objects.
+        source: a path, a glob, a folder, a URL, or a list of them, as for `saeta.read_ipc`.
+        client: a client of the cluster. The tasks start at once and the result is a list of futures. None:
+            the result is a list of `dask.delayed` objects.
         partition_bytes: the maximum size of a task's batches in the files: bytes or "128MiB". A batch is
-        never
-            divided. A stream is read as a whole.
+            never divided. A stream is read as a whole.
         device: as for `worker_context`, which is the context of the tables.
         columns, schema, copy, validate, rechunk, filesystem: as for `saeta.read_ipc`.
 
@@ -109,7 +108,7 @@ def read_ipc(
     described = describe_files(files, names, schema)
     runs = list(_runs(described.batches, most)) or [[FileBatch(files[0], None, None, 0, False)]]
     parts = [_Part(run_of(run, described.schema), device, options) for run in runs]
-    # Not pure, because the file may have changed when a task runs again.
+    # Not pure: Dask must not reuse the result of an earlier call, because the file may have changed since.
     if client is not None:
         futures: list[Future] = client.map(_read, parts, key="read_ipc", pure=False)
         return futures

@@ -21,7 +21,7 @@ class RefusedTable:
         self._reason = reason
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__dask_"):  # dask asks every object for its protocols
+        if name.startswith("__dask_"):  # dask looks for its protocols on every object
             raise AttributeError(name)
         _refuse(self)
 

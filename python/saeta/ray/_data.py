@@ -19,13 +19,13 @@ def read_ipc(
 ) -> Any:
     """Makes a `ray.data.Dataset` of Arrow IPC files. Each of its tasks reads some of their batches.
 
-    The files are opened for their metadata only: the rows and the bytes of the batches of each task are known
-    before it runs. A block has the batches as they are in the file, as views of the mapped file until Ray
-    copies them into its object store. If only some columns are used, only these are read.
+    The files are opened for their metadata only, so the rows and bytes of each task are known before it runs.
+    A block has the batches as they are in the file, as views of the mapped file until Ray copies them into
+    its object store. If only some columns are used, only these are read.
 
     Args:
         source: paths, globs, folders or URLs, as for `saeta.read_ipc`, which every node of the cluster can
-            open. A stream is read by one task, and its rows and bytes are not known before.
+            open. A stream is read by one task, and its rows and bytes are not known in advance.
         columns: only these, in this order; one name or several.
         filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
         options: passed to `ray.data.read_datasource`: `concurrency`, `override_num_blocks` and others.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def split(batches: list[FileBatch], parts: int) -> Iterator[list[FileBatch]]:
     """Splits batches into at most `parts` runs of about equal bytes, in order.
 
-    A file with unknown batches is a run by itself. A run has files of one file system.
+    A file whose batches are not known is a run of its own. All files of a run are on one file system.
     """
     total = sum(each.nbytes for each in batches) or 1
     ends = accumulate(each.nbytes for each in batches)
@@ -67,7 +67,7 @@ class _Read:
 
 
 def _rows_alone(rows: int) -> Any:
-    """Returns a block of which no column is selected, for Ray to count its rows."""
+    """Returns a block without columns, from which Ray reads the number of rows."""
     return BlockAccessor.for_block(pa.table({"rows": pa.nulls(rows)})).select([])
 
 
