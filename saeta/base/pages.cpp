@@ -7,6 +7,11 @@
 
 namespace saeta {
 
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 void* map_pages(std::size_t bytes) noexcept {
   if (bytes > std::numeric_limits<std::size_t>::max() - huge_page_bytes) {
     return nullptr;
@@ -46,7 +51,7 @@ bool has_pages(std::span<const std::byte> bytes) noexcept {
     return true;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t first = address / least_page * least_page;
+  const std::uintptr_t first = address / page_bytes() * page_bytes();
   // Older systems do not know this advice, and device memory does not support it: other errors are ignored.
   return ::madvise(reinterpret_cast<void*>(first), address + bytes.size() - first, MADV_POPULATE_READ) == 0 ||
          errno != EFAULT;

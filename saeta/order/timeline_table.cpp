@@ -28,8 +28,9 @@ timeline& timeline_table::take() {
   }
   timeline& slot = *free_.back();
   free_.pop_back();
-  slot.open.store(1, std::memory_order_relaxed);
-  slot.passed.store(0, std::memory_order_relaxed);
+  // A reader of the slot's last owner that sees one of these then sees that the id is gone (`mark`).
+  slot.open.store(1, std::memory_order_release);
+  slot.passed.store(0, std::memory_order_release);
   slot.id.store(static_cast<timeline_id>(++taken_ << index_bits | slot.index), std::memory_order_release);
   return slot;
 }

@@ -11,10 +11,9 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t smallest_class = 4096;
-
-/// Eight size classes between two powers of two: rounding loses at most an eighth.
+/// Eight size classes between two powers of two: rounding loses at most an eighth. Blocks are whole pages.
 std::size_t class_of(std::size_t bytes) {
+  const std::size_t smallest_class = page_bytes();
   const std::size_t step = std::bit_floor(std::max(bytes, smallest_class)) / 8;
   return round_up(round_up(std::max(bytes, smallest_class), step), smallest_class);
 }

@@ -35,12 +35,13 @@ std::span<const std::byte> array_reader::bytes(const host_array& of, std::size_t
 void array_reader::require_pages(const host_array& of, std::span<const std::byte> read) {
   const auto begin = reinterpret_cast<std::uintptr_t>(read.data());
   const std::uintptr_t end = begin + read.size();
-  for (std::uintptr_t page = begin / least_page; page * least_page < end; ++page) {
+  const std::size_t size = page_bytes();
+  for (std::uintptr_t page = begin / size; page * size < end; ++page) {
     std::uintptr_t& known = known_[page % known_.size()];
     if (known == page) {
       continue;
     }
-    if (!has_pages({reinterpret_cast<const std::byte*>(page * least_page), least_page})) {
+    if (!has_pages({reinterpret_cast<const std::byte*>(page * size), size})) {
       throw error(errc::format, concat(of.type.name(), ": ", read.size(),
                                        " bytes of a mapped file are missing: the file was truncated"));
     }

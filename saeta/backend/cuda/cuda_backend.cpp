@@ -82,6 +82,10 @@ public:
   explicit cuda_backend(std::int32_t ordinal) : ordinal_(ordinal), context_(cuda::primary_context(ordinal)) {
     const active_context active(context_);
     cuda::load_kernels();
+    int reads_pageable = 0;
+    check(cudaDeviceGetAttribute(&reads_pageable, cudaDevAttrPageableMemoryAccess, ordinal),
+          "cudaDeviceGetAttribute");
+    reads_pageable_ = reads_pageable != 0;
     own_pool_.emplace(ordinal);
     pool_ = &*own_pool_;
     waiters_.emplace();
@@ -250,6 +254,10 @@ public:
       return;
     }
     const active_context active(context_);
+    if (kind == copy_kind::host_to_device && reads_pageable_ && kind_of(source) == memory_kind::host &&
+        !is_capturing(context_, native(stream))) {
+      return copy_during_call(target, source, bytes, stream);
+    }
     check(cudaMemcpyAsync(target, source, bytes, native(kind), native(stream)), "cudaMemcpyAsync", ": ",
           bytes, " bytes");
   }
@@ -303,6 +311,22 @@ private:
     return false;
   }
 
+  /// Copies pageable memory that the device can read by itself (GH200, HMM). There cudaMemcpyAsync may read
+  /// it after the call, when the caller's memory can be gone.
+  static void copy_during_call(void* target, const void* source, std::size_t bytes, stream_handle stream) {
+    if (stream == legacy_stream) { // batches are refused there
+      check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, native(stream)), "cudaMemcpyAsync",
+            ": ", bytes, " bytes");
+      check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
+      return;
+    }
+    cudaMemcpyAttributes during_call{};
+    during_call.srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+    std::size_t first = 0;
+    check(cudaMemcpyBatchAsync(&target, &source, &bytes, 1, &during_call, &first, 1, native(stream)),
+          "cudaMemcpyBatchAsync", ": ", bytes, " bytes");
+  }
+
   [[nodiscard]] cuda::memory_pool& pool() const noexcept { return *pool_.load(std::memory_order_acquire); }
 
   void require_exportable() const {
@@ -341,6 +365,7 @@ private:
 
   std::int32_t ordinal_;
   CUcontext context_;
+  bool reads_pageable_ = false;             ///< work of the device can read any memory of the host
   std::atomic<std::uint64_t> legacy_id_{0}; ///< 0: not asked for yet
   std::optional<cuda::memory_pool> own_pool_;
   std::optional<cuda::memory_pool> exportable_pool_; ///< replaces `own_pool_` once it exists

@@ -59,7 +59,7 @@ std::optional<std::uint64_t> available_bytes() {
 /// Faulting small pages in takes longer than filling them. Without huge pages on the system, this does
 /// nothing.
 void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept {
-  constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
+  constexpr std::uintptr_t huge_page = huge_page_bytes;
   constexpr std::size_t worth_it =
       2 * huge_page; // smaller allocations come from memory that the C library has used before
   if (bytes < worth_it) {

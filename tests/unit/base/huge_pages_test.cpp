@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 #include <fcntl.h>
@@ -14,19 +15,19 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t page = 4096;
+const std::size_t page = page_bytes();
 constexpr std::size_t most_pages = std::numeric_limits<std::size_t>::max();
 
 std::uintptr_t address_of(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
 /// Returns the bytes of address space that the process has mapped. Allocates no memory itself.
 std::size_t mapped_by_process() {
-  std::array<char, 64> text{};
-  const int file = ::open("/proc/self/statm", O_RDONLY);
+  std::array<char, 4096> text{};
+  const int file = ::open("/proc/self/status", O_RDONLY);
   const bool read = ::read(file, text.data(), text.size() - 1) > 0;
   ::close(file);
-  const std::size_t pages = read ? std::strtoull(text.data(), nullptr, 10) : 0U;
-  return pages * static_cast<std::size_t>(::getpagesize());
+  const char* const size = read ? std::strstr(text.data(), "VmSize:") : nullptr;
+  return size == nullptr ? 0U : std::strtoull(size + std::strlen("VmSize:"), nullptr, 10) * 1024;
 }
 
 bool is_mapped(void* page_of) {
