@@ -19,8 +19,8 @@ void report(std::string_view where, std::string_view message) noexcept;
 /// Reports the exception being handled. Call only inside a catch block.
 void report_current_exception(std::string_view where) noexcept;
 
-/// Calls `use` with the parts joined, or with `otherwise` if there is no memory for them: that may be what is
-/// reported.
+/// Calls `use` with the joined parts, or with `otherwise` if there is no memory for them. The failure that is
+/// reported may be a lack of memory.
 template <class Use, class... Parts>
 void with_report_text(const Use& use, std::string_view otherwise, const Parts&... parts) noexcept {
   std::string whole;

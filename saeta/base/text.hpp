@@ -22,7 +22,7 @@ namespace detail {
 template <class Part>
 constexpr bool one_byte = std::is_same_v<Part, signed char> || std::is_same_v<Part, unsigned char>;
 
-/// Text and integers are appended directly: making a stream takes as long as making a column.
+/// Appends text and integers directly, because making a stream takes as long as making a column.
 template <class Part>
 void append_to(std::string& text, const Part& part) {
   static_assert(!std::is_function_v<Part>, "a stream's manipulators say nothing about other parts");

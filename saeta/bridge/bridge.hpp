@@ -15,7 +15,7 @@
 //           it looks at the event.
 // Thread    Any. Buffers may be dropped on any thread.
 // Failure   Functions here throw `error`. The methods that libarrow calls return a Status
-//           (ipc/arrow_status.hpp).
+//           (bridge/arrow_status.hpp).
 #pragma once
 
 #include "saeta/memory/buffer.hpp"

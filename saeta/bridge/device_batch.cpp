@@ -101,8 +101,8 @@ private:
     return static_cast<int>(storage_of(*of.type).layout().buffers[1].byte_width);
   }
 
-  /// Whether there are nulls by a bitmap, whose number the message may state wrongly. One of 0 is believed,
-  /// as in a file.
+  /// Whether the message states a null count above 0 for an array with a bitmap. The count may be wrong, so
+  /// it is computed again. A stated 0 is trusted, as in a file.
   static bool states_nulls(const arrow::ArrayData& of, const arrow::DataType& type) {
     const arrow::DataTypeLayout layout = type.layout();
     const bool may_have =

@@ -138,8 +138,8 @@ std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& ba
                                   std::move(columns));
 }
 
-/// Drops what libarrow would check and nobody reads: null counts that follow from a type, and buffers of
-/// arrays without rows, whose only offset has no meaning.
+/// Drops values that libarrow would check although nobody reads them: null counts that follow from a type,
+/// and buffers of arrays without rows, whose only offset has no meaning.
 void drop_unread(arrow::ArrayData& data) {
   set_nulls_of_type(data);
   for (auto& buffer : data.buffers) {

@@ -35,9 +35,9 @@ std::shared_ptr<arrow::Buffer> encode_batch(const std::shared_ptr<arrow::RecordB
 /// Returns the metadata of the schema message, for the checks of messages that the schema describes.
 std::vector<std::byte> encode_schema(const arrow::Schema& described);
 
-/// Returns the batch of a message in host memory, sound to its last value. Decompressed bytes are charged as
-/// host memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold is refused
-/// before any allocation.
+/// Returns the batch of a message in host memory, after a check of every value. Decompressed bytes are
+/// charged as host memory of `ctx` while they live. A buffer that claims more bytes than its frames can hold
+/// is refused before any allocation.
 std::shared_ptr<arrow::RecordBatch> decode_batch(const std::shared_ptr<context>& ctx,
                                                  const arrow::ipc::Message& message,
                                                  const std::shared_ptr<arrow::Schema>& described,

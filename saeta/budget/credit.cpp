@@ -107,7 +107,8 @@ void budget_tree::recall_within(const node& top, Wanted wanted) noexcept {
   });
 }
 
-/// Makes `granted` of `top` and its descendants their true `current`. Returns the totals of that moment.
+/// Calls all credit in the subtree of `top` back, so that `granted` of these nodes is their true `current`.
+/// Returns their totals at that moment.
 budget_tree::totals budget_tree::recall_all(const node& top) noexcept {
   lock_shards(top);
   const totals before = count_locked(top);
@@ -116,7 +117,8 @@ budget_tree::totals budget_tree::recall_all(const node& top) noexcept {
   return before;
 }
 
-/// Afterwards each budget from `at` to the root can grant `bytes`, or its `granted` is its true `current`.
+/// Calls credit back until each budget from `at` to the root can grant `bytes`, or its `granted` is its true
+/// `current`.
 void budget_tree::recall_for(node& at, std::uint64_t bytes) noexcept {
   const node* top = nullptr;
   for (const node* n = &at; n != nullptr; n = n->parent) {

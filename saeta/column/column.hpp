@@ -116,14 +116,14 @@ public:
   [[nodiscard]] child_rows share_of(std::int64_t count) const noexcept;
 
 private:
-  /// What is known of some rows. Both are computed at the first request.
+  /// The null count and the bytes of a range of rows. Each is computed at its first request.
   struct row_facts {
     static constexpr std::uint64_t unknown_bytes = std::numeric_limits<std::uint64_t>::max();
     explicit row_facts(std::int64_t known) noexcept : nulls(known) {}
     std::atomic<std::int64_t> nulls;
     std::atomic<std::uint64_t> bytes{unknown_bytes};
   };
-  /// The parts, with the facts of all rows that they were made for.
+  /// The parts, with the facts about all of their rows.
   struct shared_parts : parts {
     shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), facts(known) {}
     mutable row_facts facts;

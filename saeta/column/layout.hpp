@@ -121,11 +121,13 @@ struct layout_description {
   layout_kind kind = layout_kind::none;
   buffer_roles buffers{};
   row_mapping mapping = row_mapping::none;
-  /// The check that the values need before they are used as offsets or indices. Dictionaries and symbols need
-  /// another one.
+  /// The check that the values need before they are used as offsets or indices. The indices of dictionaries
+  /// and symbols need another check, which `data_type::check` returns.
   std::optional<check_kind> check{};
-  bool variadic_buffers = false; ///< any number of buffers of bytes follow
-  bool named_children = false;   ///< names of other children are conventions, which differ between producers
+  bool variadic_buffers = false; ///< any number of data buffers follow
+  /// The names of children have a meaning; those of other types are conventions, which differ between
+  /// producers
+  bool named_children = false;
 };
 
 constexpr layout_description describe(layout_kind kind) noexcept {

@@ -1,4 +1,4 @@
-// The kind of number that kernels take a type for.
+// The kind of number as which kernels read the values of a type.
 #pragma once
 
 #include "saeta/column/data_type.hpp"

@@ -27,7 +27,7 @@ bool may_be_cut(const column& of, std::size_t width) {
   return may_be_cut(of) || of.offsets().size() >= needed + padding;
 }
 
-/// How many bytes, or rows of child `index`, the column has.
+/// The number of bytes in the data buffer of the column, or of rows in its child `index`.
 std::int64_t limit_of(const column& of, std::size_t index) {
   if (of.type().has_variadic_buffers()) {
     return bytes_behind_views(of);
@@ -67,7 +67,7 @@ public:
   }
 
 private:
-  /// Rows of a child that the memory of a column has to tell.
+  /// A range of child rows or bytes that must be computed from the memory of a column.
   struct question {
     const column* of;
     child_rows* target;
@@ -100,8 +100,8 @@ private:
             (counted_ == scattered_rows::sparse && (may_be_cut(of) || has_more_than_usual(of, all))));
   }
 
-  /// True if the rows may refer to few of what the column has: as much text, and as many rows of lists, are
-  /// usual, and a union has one row of a child for each of its own.
+  /// True if the data are so large that the rows may refer to only a small part of them. Few bytes of text
+  /// and few list rows per row are usual, and so is one child row for each row of a union.
   static bool has_more_than_usual(const column& of, std::int64_t all) {
     constexpr std::int64_t usual_bytes = 64;
     constexpr std::int64_t usual_rows = 4;
@@ -111,7 +111,7 @@ private:
     return all / (of.children().empty() ? usual_bytes : usual_rows) > of.length();
   }
 
-  /// Names memory that is read.
+  /// Adds memory to the reads of the use token.
   void add_read(const buffer& from, const byte_window& window) {
     sources_.add(from);
     if (from.present() && from.owner()->external() && from.owner()->ctx()->on_host()) {
@@ -191,7 +191,8 @@ private:
                            static_cast<std::size_t>(of.length())));
   }
 
-  /// The sizes of the buffers behind views, and room for their addresses, which counting does not read.
+  /// Adds the sizes of the data buffers of views. After them there is room for addresses, which counting does
+  /// not read.
   void add_table(const column& of) {
     const auto behind = of.buffers().subspan(of.type().buffer_count());
     tables_.emplace_back(steps_.size() - 1, table_.size());
@@ -252,7 +253,7 @@ private:
       const std::int64_t first = values_[2 * i];
       const bool runs = asked.of->type().mapping() == row_mapping::run_ends;
       const std::int64_t end = values_[2 * i + 1] + (runs ? 1 : 0);
-      if (first >= 0 && end >= first && end <= asked.limit) { // as nothing may have checked them
+      if (first >= 0 && end >= first && end <= asked.limit) { // the offsets may never have been checked
         *asked.target = {first, end - first};
       }
     }
@@ -282,14 +283,15 @@ private:
   scattered_rows counted_;
   std::vector<referred_rows> made_;
   storage_reads sources_;
-  std::vector<std::span<const std::byte>> mapped_; ///< of others on the host, which may be mapped files
-  std::vector<value_request> requests_;            ///< two for each question
+  /// Memory of other owners on the host, which may be mapped files
+  std::vector<std::span<const std::byte>> mapped_;
+  std::vector<value_request> requests_; ///< two for each question
   std::vector<question> questions_;
   std::vector<take_step> steps_; ///< one for each count
   std::vector<question> counts_;
-  std::vector<std::int64_t> table_; ///< of all views
+  std::vector<std::int64_t> table_; ///< sizes of the data buffers of all columns of views
   std::vector<std::pair<std::size_t, std::size_t>>
-      tables_; ///< the step that has a table, and where it begins
+      tables_; ///< the step that has a table, and where the table begins in `table_`
   std::vector<std::int64_t> values_;
   std::vector<std::int64_t> sums_;
 };

@@ -1,4 +1,5 @@
-// The bytes that the rows of columns refer to: their size, and what a copy without gathering carries.
+// The bytes that the rows of columns refer to: their number, and the ranges that a copy without gathering
+// moves.
 //
 // What      Offsets and run ends say which bytes and child rows a slice refers to. Lists, unions and views
 //           whose rows lie anywhere are counted. What rows only share is divided: a slice counts as much of a
@@ -25,8 +26,8 @@ struct address_range {
   std::size_t bytes = 0;
 };
 
-/// Which child rows and bytes count for list views, dense unions and views, whose rows refer to them in any
-/// order.
+/// For list views, dense unions and views, rows refer to child rows and bytes in any order. Which of these
+/// count:
 enum class scattered_rows {
   all,      ///< all of the column, as in a copy that does not gather
   sparse,   ///< those that the rows refer to, if these may be much fewer than all
@@ -47,8 +48,8 @@ struct row_bytes {
 
 // The rows of children, and the bytes, that the rows of columns refer to. Found for many columns at once.
 
-/// What the rows of a column refer to: rows of its children, one entry for each or one for all of them.
-/// Without children, the bytes that offsets refer to; of views only their number.
+/// For one column: the ranges of child rows that its rows refer to, one for each child or one for all of
+/// them. Without children: the range of bytes that offsets refer to, or for views the number of bytes.
 struct referred_rows {
   std::vector<child_rows> rows{{}};
 };
@@ -60,7 +61,7 @@ struct referred_rows {
 [[nodiscard]] std::vector<referred_rows> find_referred_rows(std::span<const column> columns,
                                                             scattered_rows counted, bool& measured);
 
-/// Bytes of the buffers that the views of a column refer to.
+/// The number of bytes that the views of a column refer to in data buffers.
 [[nodiscard]] std::int64_t bytes_behind_views(const column& of);
 
 } // namespace saeta

@@ -1,4 +1,4 @@
-// Whether two types or schemas describe the same data, and what the rows of both can be together.
+// Whether two types or schemas describe the same data, and the common type of rows that are joined.
 //
 // What      `==` compares all properties of a type or schema. `same_type` and `same_schema` compare as
 //           `equals` of Arrow's types and schemas does: the metadata of fields and schemas, and the names of
@@ -22,11 +22,11 @@ namespace saeta {
 [[nodiscard]] bool same_type(const data_type& a, const data_type& b, bool check_metadata = false);
 [[nodiscard]] bool same_schema(const schema& a, const schema& b, bool check_metadata = false);
 
-/// The type of the rows of both. nullopt if there is none.
+/// The common type of rows of both types, by the rules above; nullopt if there is none.
 [[nodiscard]] std::optional<data_type> united_type(const data_type& first, const data_type& other);
 
-/// The schema of the rows of both.
-/// @param first_name, other_name  what has the schema: a file, "table 1"
+/// The common schema of rows of both schemas, by the rules above.
+/// @param first_name, other_name  name the owners of the schemas in messages: a file, "table 1"
 /// @throws error type_mismatch naming `other_name`, the column and both types.
 [[nodiscard]] schema united_schema(const schema& first, std::string_view first_name, const schema& other,
                                    std::string_view other_name);

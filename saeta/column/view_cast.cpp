@@ -11,7 +11,7 @@
 namespace saeta {
 namespace {
 
-/// Whether values are signed integers, or times stored as such.
+/// Whether values are signed integers, or times that are stored as signed integers.
 bool counts(const data_type& type) noexcept {
   return type.id() == type_id::int32 || type.id() == type_id::int64 || type.is_temporal();
 }
@@ -56,7 +56,7 @@ bool is_view_cast(const data_type& from, const data_type& to) noexcept {
     return true;
   }
   if (to.is_symbol()) {
-    return false; // a number may be missing in the table
+    return false; // a number may be missing in the symbol table, so the values need a check
   }
   if (!to.extension_name().empty() && to.extension_name() != from.extension_name()) {
     return false; // the values must already be of that extension

@@ -118,7 +118,7 @@ std::pair<std::int32_t, std::optional<std::int64_t>> device_of_arrow_capsule(nb:
   if (is_device_stream(capsule)) {
     taken<ArrowDeviceArrayStream> stream(capsule);
     const std::int32_t type = stream.get().device_type;
-    if (type == kDLCPU || type == kDLCUDAHost) { // which have no number
+    if (type == kDLCPU || type == kDLCUDAHost) { // host memory has no device number
       return {type, std::nullopt};
     }
     return {type, without_gil([&] { return device_number_of(stream.get()); })};

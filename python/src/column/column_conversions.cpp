@@ -32,7 +32,7 @@ column_object column_bytes(const column_object& self, bool extension) {
   });
 }
 
-/// Reinterprets the bytes as another type; for fixed-size lists, the bytes of their values.
+/// Reinterprets the values as another type of the same width; for fixed-size lists, the values in the lists.
 column_object with_type_of_bytes(const column_object& self, const data_type& type) {
   const column none = relabel(column::empty(self.ctx, self.described->type), type);
   return convert_column(self, none.type(), [&](const column& piece) { return relabel(piece, type); });

@@ -30,7 +30,7 @@ std::vector<nanobind::list> raw_values(const std::shared_ptr<context>& ctx, cons
 
 /// @throws error out_of_memory if this many Python objects need more memory than is available.
 void require_memory_for(std::uint64_t objects, std::string_view label);
-/// The same for anything else.
+/// The same for `count` values of `bytes_of_each` bytes, which the message calls `what`.
 void require_memory_for(std::uint64_t count, std::uint64_t bytes_of_each, std::string_view what,
                         std::string_view label);
 

@@ -25,7 +25,7 @@ std::array error_classes{
     row{errc::out_of_range, "OutOfRange"},
     row{errc::overflow, "SizeOverflow"},
     row{errc::format, "FormatError"},
-    row{errc::io, "FileError"}, // or the class below
+    row{errc::io, "FileError"}, // or MissingFileError, if the file does not exist
     row{errc::exchange, "ExchangeError"},
     row{errc::unsupported, "UnsupportedError"},
     row{errc::closed, "ClosedError"},

@@ -1,5 +1,5 @@
-// Lets Ctrl-C end waits of the library, lets one thread end the waits of another, and keeps what has to run
-// to its end from being torn apart.
+// Interrupts from Python: Ctrl-C ends waits of the library, one thread can end the waits of another, and
+// clean-up code runs to its end although Ctrl-C arrives.
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/pickling.hpp"
@@ -13,12 +13,12 @@
 namespace saeta::py {
 namespace {
 
-/// A `with` block around a consumer of a C stream, whose errors carry text alone: an exception of a signal
-/// handler comes back as an error of the consumer.
+/// A `with` block around a consumer of a C stream. The errors of C streams are only text, so an exception
+/// that a signal handler raised in the producer reaches the caller as an error of the consumer.
 class signal_scope {
 public:
   void enter() { outer_ = std::exchange(innermost, this); }
-  /// Raises the handler's exception if the block ended with an error of the consumer.
+  /// If the block ended with an error of the consumer, raises the handler's exception in its place.
   void leave(nb::handle failure) {
     innermost = outer_;
     const std::optional<nb::python_error> raised = std::exchange(raised_, std::nullopt);
@@ -52,7 +52,7 @@ void run_signal_handlers() {
   }
 }
 
-/// A `with` block of one thread at a time, whose waits end when another thread cancels it.
+/// A `with` block, for one thread at a time. Waits inside the block end when another thread cancels it.
 class cancellation {
 public:
   void enter() { scope_ = std::make_unique<cancellation_scope>(cancelled_); }
@@ -64,8 +64,9 @@ private:
   std::unique_ptr<cancellation_scope> scope_;
 };
 
-/// Calls a function of Python, and again whenever Ctrl-C or another exception that is not an Exception ended
-/// it early. Returns the first of them, or nullopt. @throws nb::python_error what is an Exception
+/// Calls a Python function, and calls it again each time that Ctrl-C, or another exception that is not
+/// derived from Exception, interrupts it. Returns the first such exception, or nullopt.
+/// @throws nb::python_error for other exceptions
 std::optional<nb::python_error> run_to_the_end(const nb::object& action) {
   std::optional<nb::python_error> interrupt;
   while (true) {
@@ -91,8 +92,8 @@ void call_to_the_end(const nb::object& action) {
   });
 }
 
-/// Calls a function of Python where nobody is to whom it could raise, as in a destructor. An interrupt that
-/// comes meanwhile is sent again, and the program gets it afterwards.
+/// Calls a Python function where there is no caller to raise an exception to, such as in a destructor. If
+/// Ctrl-C arrives meanwhile, the interrupt is sent again, so that the program gets it afterwards.
 void run_unheard(const nb::object& action) {
   foreign_call([&] {
     try {
@@ -105,7 +106,7 @@ void run_unheard(const nb::object& action) {
   });
 }
 
-/// Calls a function of Python once: when it is told to, when it is destroyed, or when the program ends.
+/// Runs a clean-up function of Python once: when `run` is called, at destruction, or when the program ends.
 class ending {
 public:
   explicit ending(nb::object action) : action_(std::move(action)) { all().insert(this); }
@@ -118,7 +119,7 @@ public:
     }
     all().erase(this);
     if (action_.is_valid()) {
-      const nb::error_scope during; // an object may be dropped while an exception is on its way
+      const nb::error_scope during; // the object may be destroyed while an exception propagates
       run_unheard(action_);
     }
   }
@@ -135,7 +136,7 @@ public:
     while (!all().empty()) {
       ending& next = **all().begin();
       all().erase(&next);
-      const nb::object action = std::move(next.action_); // which may drop the ending
+      const nb::object action = std::move(next.action_); // dropping it may destroy `next`
       if (action.is_valid()) {
         run_unheard(action);
       }
@@ -143,7 +144,8 @@ public:
   }
 
 private:
-  /// Those that are alive, under the GIL. It is never destroyed, because threads may outlive the interpreter.
+  /// All live objects, guarded by the GIL. The set is never destroyed, because threads may outlive the
+  /// interpreter.
   static std::set<ending*>& all() {
     static auto* const alive = new std::set<ending*>;
     return *alive;
@@ -152,9 +154,9 @@ private:
   nb::object action_;
 };
 
-/// An iterator for callers that turn KeyboardInterrupt into an error of their own, as C streams do, which
-/// carry text. The interrupt is sent again when the stream is released: before that the caller runs lines of
-/// Python to make the text, where it would be lost.
+/// An iterator for the producer side of a C stream, whose errors are only text: KeyboardInterrupt becomes an
+/// error message there. The interrupt is sent again when the stream is released. Sent earlier, it would be
+/// lost in the Python code that makes the message.
 class iterator_of_stream {
 public:
   explicit iterator_of_stream(nb::object inner) : inner_(std::move(inner)) {}

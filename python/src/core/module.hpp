@@ -47,7 +47,7 @@ void bind_mappings(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_use(nb::module_& m);
-/// The functions that bind the parts, in their order: a class comes before what returns it.
+/// The functions that bind the parts. A class must be bound before the functions that return it.
 inline constexpr std::array bind_functions{
     bind_device,     bind_memory,     bind_symbols,       bind_type,           bind_column,
     bind_use,        bind_table,      bind_counted_table, bind_permutations,   bind_cancellation,

@@ -48,7 +48,7 @@ struct context_object {
   context_pointer value;
 };
 
-/// Records whether an object has done something. A copy starts afresh.
+/// A flag for what an object does only once. A copy of the object has an unset flag.
 class done_once {
 public:
   done_once() = default;
@@ -85,7 +85,8 @@ struct column_object {
   std::array<std::int64_t, 2> borrowed{};
 };
 
-/// A Python object that is kept until its owner ends, which must be one, too. A copy starts without it.
+/// A Python object that a C++ object keeps. The C++ object must be owned by Python, so that it is destroyed
+/// with the GIL held. A copy keeps nothing.
 class kept_object {
 public:
   kept_object() = default;
@@ -104,7 +105,7 @@ struct table_object {
   explicit table_object(table of) : value(std::move(of)) {}
 
   unlocked<table> value;
-  mutable kept_object packed; ///< from `pack`, if that took no memory. Only used with the GIL
+  mutable kept_object packed; ///< from `pack`, if it shares the memory of the table; access only with the GIL
 };
 
 struct symbol_table_object {

@@ -278,8 +278,8 @@ nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor
   return nb::cast(column_object(std::move(described), ctx, std::move(pieces)));
 }
 
-/// The context that takes a tensor: the one that was asked for, or, if that is of another GPU, one of the
-/// tensor's own device. The result is then moved to the context that was asked for.
+/// The context for an import. If the tensor is on another GPU than the requested context, the import uses the
+/// context of the tensor's GPU, and `finish` moves the result.
 class taker {
 public:
   /// @param asked  null: the context of the tensor's device
@@ -302,7 +302,7 @@ public:
 
   [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
   [[nodiscard]] const asked_import& how() const noexcept { return *how_; }
-  /// Returns what was asked for, from what `ctx` took.
+  /// Returns the result in the requested context, from an import into `ctx`.
   [[nodiscard]] nb::object finish(nb::object taken) const {
     if (moved_to_ == nullptr) {
       return taken;
@@ -325,7 +325,7 @@ private:
   }
 
   std::shared_ptr<context> ctx_;
-  std::shared_ptr<context> moved_to_; ///< null if `ctx_` is the one that was asked for
+  std::shared_ptr<context> moved_to_; ///< the requested context; null if `ctx_` is that one
   asked_import view_;
   const asked_import* how_;
 };
@@ -383,8 +383,8 @@ tensor_device device_of_tensor(const taken_tensor::pointer& tensor) {
 /// The device of a tensor in a capsule. Does not consume the capsule.
 tensor_device device_of_capsule(nb::handle capsule) { return device_of_tensor(taken_tensor(capsule).get()); }
 
-/// A capsule on loan. Imports take its tensor, but it stays the caller's until `keep`: what is made of
-/// several capsules either consumes all of them, or none. One that is dropped gives its capsule back.
+/// A capsule whose tensor is lent to an import. The caller gets it back when this object is destroyed, unless
+/// `keep` was called. So an import of several capsules consumes all of them or none.
 class lent_capsule {
 public:
   explicit lent_capsule(nb::object capsule)
@@ -409,7 +409,7 @@ public:
     taken_.reset();
     without_gil([&] { owner_.reset(); });
   }
-  /// The caller may use the tensor again: work on it that a failed call queued has finished.
+  /// Gives the tensor back to the caller. Work that a failed call has queued on it has finished by then.
   void give_back() {
     if (used_in_ != nullptr) {
       without_gil([&] { used_in_->synchronize(used_in_->work_stream()); });
@@ -522,7 +522,7 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
   std::rethrow_exception(refused);
 }
 
-// What is returned depends on `columns`. All have one docstring, which nanobind then shows once.
+// The result depends on `columns`. All overloads have one docstring, which nanobind then shows once.
 constexpr std::array<const char*, 3> from_dlpack_signatures = {
     "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
     "bool | None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = "

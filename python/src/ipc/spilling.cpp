@@ -1,4 +1,4 @@
-// The part of the module `_ipc` that spills: what saeta/_share/spilling.py is made of.
+// The part of the module `_ipc` that spills: the functions behind saeta/_share/spilling.py.
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/ipc/writing.hpp"

@@ -118,7 +118,7 @@ std::uint64_t write_sink(const table_object& source, const nb::object& put, cons
       writing(compression, format), hook_of(progress));
 }
 
-/// Calls without the GIL, which the writer's thread takes to call Python.
+/// A writer. Its calls run without the GIL, because the writer's thread takes the GIL to call Python.
 class writer_object {
 public:
   explicit writer_object(std::unique_ptr<ipc::writer> of) : value_(std::move(of)) {}

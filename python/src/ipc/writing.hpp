@@ -1,4 +1,4 @@
-// What the files of the module `_ipc` share.
+// Declarations that the files of the module `_ipc` share.
 #pragma once
 
 #include "python/src/core/module.hpp"

@@ -25,7 +25,7 @@ public:
 
   void end() noexcept {
     if (made_in_ != fork_generation()) {
-      // They belong to the parent process: neither used nor destroyed.
+      // In a child of fork the log and the sink belong to the parent, so they are neither used nor destroyed.
       static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(log_)));
       static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(sink_)));
       return;

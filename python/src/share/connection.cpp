@@ -1,6 +1,6 @@
-// The side of shared memory that asks: connections to the process that shares it, and leases.
+// The importer's side of shared memory: connections to the process that shares it, and leases.
 //
-// All waits end when a signal's handler raises. What has been received until then is closed.
+// All waits end if a signal handler raises. Descriptors that were received until then are closed.
 #include "python/src/core/module.hpp"
 #include "python/src/share/descriptor.hpp"
 #include "saeta/base/interrupt.hpp"
@@ -52,7 +52,7 @@ void limit_waits(int socket, double seconds) {
   }
 }
 
-/// The descriptor of a message; the system has closed others that came with it.
+/// The descriptors that a message carries, if there is one. The system has closed any beyond the first.
 std::vector<descriptor> descriptors_of(msghdr& message) {
   std::vector<descriptor> found;
   for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
@@ -113,13 +113,13 @@ public:
     const auto bytes = call_system([&] { return ::recvmsg(number(), &message, MSG_CMSG_CLOEXEC); });
     std::vector<descriptor> found = descriptors_of(message);
     if (found.empty() && (message.msg_flags & MSG_CTRUNC) != 0) {
-      errno = EMFILE; // the system had none for the one that came
+      errno = EMFILE; // the process had no free descriptor for the one in the message
       throw_system_error();
     }
     return nb::make_tuple(nb::bytes(data.data(), static_cast<std::size_t>(bytes)), std::move(found));
   }
 
-  /// Whether the other side has closed it.
+  /// Whether the other process has closed the connection.
   [[nodiscard]] bool ended() const noexcept {
     char byte = 0;
     const auto found = ::recv(number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -132,8 +132,8 @@ private:
   descriptor socket_;
 };
 
-/// Tells the exporter when it is dropped that its memory is not used any more, and keeps the connection for
-/// the next one.
+/// A lease of an exporter's memory. When it is dropped, it tells the exporter that the memory is not used any
+/// more, and leaves the connection to the next lease.
 class lease {
 public:
   lease(nb::list idle, nb::bytes broker, nb::object by, nb::bytes end)
@@ -151,7 +151,7 @@ public:
       if (nb::len(idle_) > most_idle) {
         PyList_SetSlice(idle_.ptr(), 0, 1, nullptr);
       }
-    } catch (const nb::python_error&) { // no memory: the connection is closed
+    } catch (const nb::python_error&) { // no memory to keep the connection: it is closed
     }
   }
 

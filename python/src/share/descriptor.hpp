@@ -26,7 +26,7 @@ private:
   void link() noexcept;
 
   int number_;
-  descriptor* next_ = nullptr; ///< of the list of all
+  descriptor* next_ = nullptr; ///< the next one in the list of all open descriptors
   descriptor** link_ = nullptr;
 };
 

@@ -14,8 +14,8 @@ namespace {
 class mapping {
 public:
   mapping(int number, std::size_t bytes, nb::object kept) : bytes_(bytes), kept_(std::move(kept)) {
-    // Privately, because before Linux 6.7 nobody may map a file shared that is sealed against writing, not
-    // even to read. Pages that nobody writes are the same ones.
+    // A private mapping: before Linux 6.7 a file that is sealed against writing can't be mapped shared, not
+    // even to read. Pages that are never written are the same memory in both kinds of mapping.
     data_ = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, number, 0);
     if (data_ == MAP_FAILED) {
       throw_system_error();

@@ -377,7 +377,7 @@ private:
   cuda::opened_ipc_memory opened_;
   std::optional<cuda::waiters> waiters_;
   std::mutex mutex_;
-  std::unordered_map<void*, void*> bases_; ///< by an address that we aligned: the base of its allocation
+  std::unordered_map<void*, void*> bases_; ///< for each address that we aligned, the base of its allocation
 };
 
 device_properties cuda_backend::properties() const { return describe_cuda_device(ordinal_); }

@@ -52,7 +52,7 @@ private:
     /// Since `write`: the last read and the last atomic write of each stream
     std::vector<access_record> shared;
   };
-  /// By their first bytes. A sorted vector would move all later pieces for each of thousands that are cut.
+  /// Keyed by the first byte of each piece. A sorted vector would move all later pieces whenever one is cut.
   using pieces = std::map<std::size_t, piece>;
 
   /// The piece that begins at `at`. Splits the piece that contains `at` if needed.

@@ -30,7 +30,7 @@ struct gpu;
 class simulated_device;
 using device = simulated_device; ///< a class can't have the name of its member `device()`
 
-/// Drivers can't open large allocations of the pools of other processes.
+/// As in the driver, other processes can't open an allocation of an exportable pool that is larger than this.
 inline constexpr std::uint64_t largest_pool_export = std::uint64_t{4} << 20;
 
 /// The byte that fills device memory before it is written.

@@ -35,13 +35,13 @@ __device__ inline void add_block_sum(unsigned long long value, std::int64_t* tot
   }
 }
 
-/// Sums of the threads of a block before each of them.
+/// A thread's result of `sum_of_block`.
 struct block_sums {
-  std::int64_t before; ///< of the threads before this one
-  std::int64_t total;  ///< of all threads
+  std::int64_t before; ///< sum over the threads of the block before this one
+  std::int64_t total;  ///< sum over all threads of the block
 };
 
-/// Every thread of the block must call it, any number of times.
+/// Sums `value` over the block. Every thread of the block must call it; it may be called repeatedly.
 __device__ inline block_sums sum_of_block(std::int64_t value) {
   constexpr int warp_threads = 32;
   constexpr unsigned whole_warp = 0xffffffffu;

@@ -13,7 +13,7 @@
 namespace saeta::cuda {
 namespace {
 
-/// Kinds that `cast_work` excludes.
+/// Stands for booleans, which `cast_work` excludes.
 struct truth {};
 
 template <class Target, class Source>
@@ -21,7 +21,8 @@ __device__ bool converted(Source value, bool rounds, Target& to) {
   if constexpr (std::is_same_v<Source, __half>) {
     return converted(__half2float(value), rounds, to);
   } else if constexpr (std::is_same_v<Target, __half>) {
-    const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
+    // Integers beyond the range of half become infinite, so they differ from `found`
+    const auto number = static_cast<double>(value);
     to = __double2half(number);
     const double found = __half2float(to);
     return rounds || found == number || isnan(number);
@@ -30,7 +31,7 @@ __device__ bool converted(Source value, bool rounds, Target& to) {
   }
 }
 
-/// The decimals of a source.
+/// The source type that stands for decimals.
 struct decimals {};
 
 template <class Source, class Target>
@@ -44,7 +45,7 @@ __device__ bool convert_row(const cast_work& work, std::int64_t row, Target& to)
   }
 }
 
-/// Rows become known to be bad by `converted`; null rows become 0.
+/// Converts one row. Returns whether `to` has an equal value; null rows become 0.
 template <class Target, class Source>
 __device__ bool cast_row(const cast_work& work, std::int64_t row) {
   Target to = Target(0);
@@ -69,7 +70,7 @@ __device__ bool cast_row(const cast_work& work, std::int64_t row) {
   return good;
 }
 
-/// Kernels of their own: the kernel of other numbers needs fewer registers.
+/// Decimals have kernels of their own, because the kernel of the other numbers needs fewer registers.
 template <class Target>
 __global__ void __launch_bounds__(block_threads) cast_decimals(const __grid_constant__ cast_work work) {
   for (std::int64_t row = grid_thread(); row < work.count; row += grid_threads()) {

@@ -78,7 +78,7 @@ __device__ void do_tile(const take_step* step, const take_source* sources, std::
   }
 }
 
-/// An upload of few steps would take longer than their kernel.
+/// Few steps are passed as parameters of the kernel: their upload would take longer than the kernel.
 struct passed_steps {
   take_step at[most_passed_steps];
 };

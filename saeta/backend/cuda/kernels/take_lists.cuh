@@ -12,7 +12,7 @@
 
 namespace saeta::cuda {
 
-/// The lists that a tile has units of.
+/// The lists whose bytes or child rows lie in a tile.
 struct list_range {
   std::int64_t first;
   std::int64_t past;
@@ -41,7 +41,7 @@ __device__ inline uint4 load_anywhere(const byte_run& run, const std::uint8_t* a
 /// The bytes of one string, from a byte of the target on.
 struct string_rest {
   const std::uint8_t* from;
-  const std::uint8_t* first; ///< of all bytes of the source
+  const std::uint8_t* first; ///< first byte of the whole source, not of this string
   std::int64_t source_bytes;
   std::int64_t end; ///< byte of the target where the string ends
 

@@ -73,7 +73,7 @@ __device__ void single_values(const take_step& step, const take_source* sources,
   }
 }
 
-/// Values of several numbers. Adjacent threads take adjacent numbers.
+/// Values that consist of `units` numbers each. Adjacent threads take adjacent numbers.
 template <class Value>
 __device__ void wide_values(const take_step& step, const take_source* sources, std::int64_t tile) {
   const value_places<Value> place(step, sources);
