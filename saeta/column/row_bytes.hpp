@@ -61,7 +61,7 @@ struct referred_rows {
 [[nodiscard]] std::vector<referred_rows> find_referred_rows(std::span<const column> columns,
                                                             scattered_rows counted, bool& measured);
 
-/// The number of bytes that the views of a column refer to in data buffers.
+/// The number of bytes in all data buffers of a column of views.
 [[nodiscard]] std::int64_t bytes_behind_views(const column& of);
 
 } // namespace saeta

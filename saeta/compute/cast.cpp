@@ -18,7 +18,7 @@
 namespace saeta {
 namespace {
 
-/// The same rows of the same memory, whose types fit.
+/// The same rows in the same memory, as a column of `to`, whose layout fits.
 column described(const column& source, const data_type& to) {
   if (source.type() == to) {
     return source;
@@ -88,7 +88,7 @@ bool is_number(const data_type& type) {
   return (type.is_integer() || type.is_floating()) && !type.is_bool8() && type.extension_name().empty();
 }
 
-/// The digits of a power of ten that a double has exactly.
+/// A double has the powers of ten up to this one exactly.
 constexpr int most_exact_digits = 22;
 
 decimal_source source_of_decimals(const data_type& type) {

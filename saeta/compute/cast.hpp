@@ -17,7 +17,7 @@
 
 namespace saeta {
 
-// Rows of one type as rows of the type that they have together with others (column/same_type.hpp).
+// Converts rows to the common type of rows that are joined (column/same_type.hpp).
 //
 // What      Names and nullability of children change in a view. Rows of type null become nulls of the other
 //           type, at every depth.

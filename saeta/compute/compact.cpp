@@ -14,7 +14,7 @@
 namespace saeta {
 namespace {
 
-/// Less than this is carried along: a gather would take longer.
+/// Fewer unused bytes than this are copied too, because a gather would take longer.
 constexpr std::uint64_t few_bytes = 4096;
 
 bool names_rows(const data_type& type) {
@@ -50,7 +50,7 @@ std::optional<std::vector<column>> gathered(std::span<const column> pieces) {
     for (const column& piece : pieces) {
       columns.push_back(gather(std::span(&piece, 1)).front());
     }
-  } catch (const error&) { // no room, or too much behind views: the copy carries all of it
+  } catch (const error&) { // no room to gather, or more than 2 GiB behind views: the copy takes everything
     return std::nullopt;
   }
   return columns;

@@ -26,7 +26,8 @@ buffer no_valid_rows(const column& of) {
   return bits;
 }
 
-/// The validity of a column as a column of values of no bytes, so that columns of any type are pieces of one.
+/// The validity of a column as a column whose values have 0 bytes. So columns of different types can be
+/// joined as pieces of one column.
 column validity_alone(const column& of) {
   static const data_type no_bytes = data_type::parse("w:0");
   if (of.type().id() == type_id::null && of.length() != 0) {

@@ -40,8 +40,8 @@ selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t ro
 selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
                               std::span<const column> indices);
 
-/// The two halves of `rows_of_indices`. Between them the rows may be followed, but `rows.nullable` is not
-/// known. Indices that are not rows of the source are null rows.
+/// The two halves of `rows_of_indices`. Between them the rows may be used, but `rows.nullable` is not known
+/// yet. Indices that are not rows of the source are null rows.
 struct queued_rows {
   selected_rows rows;
   buffer found; ///< what the check finds, behind the rows

@@ -84,7 +84,7 @@ std::int32_t unit_of(const taken_node& node, std::int32_t bytes) {
   return static_cast<std::int32_t>(all & (~all + 1));
 }
 
-/// For kinds with numbers that a kernel of a device loads as a whole.
+/// Refuses misaligned sources of kinds whose numbers a device's kernel loads as a whole.
 void require_aligned(const take_step& step, const take_source& from) {
   const bool of_union = step.kind == take_kind::union_rows; // type ids have one byte
   if (!of_union) {
@@ -324,7 +324,7 @@ void take_level::add_values(const placed& of, std::size_t index) {
   const data_type& type = *of.node->type;
   const std::int32_t bytes = type.buffer(index).width;
   if (!of.buffers[index].present()) {
-    return; // values of no bytes
+    return; // the values have 0 bytes
   }
   take_step step = step_of(take_kind::values, of, unit_of(*of.node, bytes));
   step.units = bytes / step.width;
@@ -444,7 +444,8 @@ std::vector<take_step> take_level::grouped_values() const {
 
 /// Slabs and rows begin at multiples of 64 bytes, but the ends of buffers do not.
 void take_level::plan_padding() {
-  constexpr std::size_t few_bytes = 1 << 20; // a fill of all takes less time than a kernel of many small ones
+  // Up to this size, one fill of everything is faster than a kernel with many small fills
+  constexpr std::size_t few_bytes = 1 << 20;
   plan_.clear_padding();
   scatter_plan& plan = plan_.plan();
   if (plan.slab_bytes <= few_bytes && !plan.fills.empty()) {

@@ -23,10 +23,10 @@ using namespace wide_integers;
 struct binary {
   std::uint64_t digits = 0;
   int exponent = 0;
-  bool is_exact = true; ///< else the number is larger, by less than one digit
+  bool is_exact = true; ///< false: the number is larger, by less than one unit of `digits`
 };
 
-/// Both are above 0.
+/// The quotient of two numbers above 0.
 SAETA_ANY_DEVICE inline binary ratio(const magnitude& of, const magnitude& divisor) noexcept {
   const int shift = bit_length(of) - bit_length(divisor);
   remainder rest = shifted(of, shift < 0 ? -shift : 0);
@@ -39,7 +39,7 @@ SAETA_ANY_DEVICE inline binary ratio(const magnitude& of, const magnitude& divis
   return binary;
 }
 
-/// The number is above 0.
+/// The highest 64 bits of a number above 0.
 SAETA_ANY_DEVICE inline binary highest_bits(const wide<2 * decimal_words>& of) noexcept {
   binary binary;
   binary.exponent = bit_length(of) - 64;
@@ -87,7 +87,7 @@ SAETA_ANY_DEVICE inline magnitude power_of(const decimal_source& of) noexcept {
   return magnitude;
 }
 
-/// A double without a sign, and whether it is the number.
+/// An unsigned double, and whether it equals the number.
 struct found_double {
   double value = 0;
   bool is_exact = true;

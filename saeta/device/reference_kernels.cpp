@@ -26,7 +26,7 @@ struct half_number {
   std::uint16_t bits;
 };
 
-/// Kinds that `cast_work` excludes.
+/// Stands for booleans, which `cast_work` excludes.
 struct excluded_kind {};
 
 template <class Target, class Source>
@@ -34,7 +34,8 @@ bool converted(Source value, bool rounds, Target& to) noexcept {
   if constexpr (std::is_same_v<Source, half_number>) {
     return converted(half_value(value.bits), rounds, to);
   } else if constexpr (std::is_same_v<Target, half_number>) {
-    const auto number = static_cast<double>(value); // integers beyond it become infinite, so they differ
+    // Integers beyond the range of half become infinite, so they differ
+    const auto number = static_cast<double>(value);
     to.bits = half_bits(number);
     const double found = half_value(to.bits);
     return rounds || found == number || std::isnan(number);

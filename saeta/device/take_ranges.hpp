@@ -8,7 +8,7 @@
 
 namespace saeta::take_rows {
 
-/// What one row of a counted step adds.
+/// The bytes or child rows that one row of a counted step contributes to the result.
 struct taken_range {
   std::int64_t first = 0; ///< byte, row of the child, or offset in the child of a union
   std::int64_t count = 0;
@@ -32,7 +32,7 @@ SAETA_ANY_DEVICE inline bool mask_at(const take_step& step, std::int64_t at) noe
   return is_valid(step.from, entry) && (step.width == 0 ? bit(values, entry) : values[entry] != 0);
 }
 
-/// A string view as it is stored. One of up to 12 bytes holds them itself, from `prefix` on.
+/// A string view as it is stored. A string of up to 12 bytes lies in the view itself, from `prefix` on.
 struct stored_view {
   std::int32_t length = 0;
   std::int32_t prefix = 0;
@@ -68,7 +68,7 @@ SAETA_ANY_DEVICE inline std::int64_t chosen_at(const take_step& step, std::int64
   return step.rows == nullptr ? at : step.rows[at];
 }
 
-/// The range of values that row `at` of a counted step's result adds.
+/// The bytes or child rows that row `at` of a counted step's result contributes.
 SAETA_ANY_DEVICE inline taken_range range_at(const take_step& step, const take_source* sources,
                                              std::int64_t at) noexcept {
   taken_range range;
@@ -179,7 +179,8 @@ SAETA_ANY_DEVICE inline void store_view(const take_step& step, const take_source
   words[3] = view.refers() ? static_cast<std::int32_t>(before) : view.offset;
 }
 
-/// Writes what row `at` of a counted step makes. @param before  the sum of all rows before it
+/// Writes the result of row `at` of a counted step.
+/// @param before  the sum over all rows before it
 SAETA_ANY_DEVICE inline void write_counted(const take_step& step, const take_source* sources, std::int64_t at,
                                            const taken_range& range, std::int64_t before) noexcept {
   auto* const rows = static_cast<std::int64_t*>(step.second);

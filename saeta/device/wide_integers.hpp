@@ -18,7 +18,7 @@ struct wide {
 };
 
 using magnitude = wide<decimal_words>;
-using remainder = wide<decimal_words + 1>; ///< of a division: one bit more
+using remainder = wide<decimal_words + 1>; ///< the remainder of a division, which takes one more bit
 
 template <int Words>
 SAETA_ANY_DEVICE inline int bit_length(const wide<Words>& of) noexcept {
@@ -78,7 +78,7 @@ SAETA_ANY_DEVICE inline int compare(const remainder& a, const remainder& b) noex
   return 0;
 }
 
-/// One step of a long division: the next binary digit.
+/// One step of a long division: returns the next binary digit.
 SAETA_ANY_DEVICE inline std::uint64_t next_digit(remainder& rest, const remainder& by) noexcept {
   const bool fits = compare(rest, by) >= 0;
   if (fits) {

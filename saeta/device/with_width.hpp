@@ -1,4 +1,4 @@
-// Calls a function template for values whose width is known when the program runs.
+// Calls a function template for values whose width is known only at run time.
 #pragma once
 
 #include "saeta/base/error.hpp"

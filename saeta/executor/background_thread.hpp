@@ -53,12 +53,12 @@ public:
 private:
   using handle = std::unique_ptr<std::thread, delete_in_own_process>;
 
-  /// Returns the thread, which no other call finds then.
+  /// Takes the thread's handle, so that no other call can take it.
   [[nodiscard]] handle take() noexcept;
 
   const char* name_;
   const std::uint64_t made_in_ = fork_generation();
-  mutable std::mutex mutex_; ///< held for moments
+  mutable std::mutex mutex_; ///< held only for moments
   handle thread_;
 };
 

@@ -6,7 +6,7 @@
 namespace saeta {
 namespace {
 
-/// The pool whose task the thread does, and as which member.
+/// The pool whose task the thread does now, and the thread's member number in it.
 struct membership {
   const thread_pool* pool = nullptr;
   std::size_t member = 0;
@@ -57,7 +57,7 @@ void thread_pool::run(std::size_t tasks, const task_function& work,
   round mine{.work = work, .tasks = tasks, .may_sleep = may_sleep, .most_busy = members_of_call() - 1};
   lock_type lock(mutex_);
   throw_failure();
-  const std::size_t own = here.pool == this || !led_ ? 1 : 0; // tasks that the caller surely begins
+  const std::size_t own = here.pool == this || !led_ ? 1 : 0; // tasks that the caller begins itself
   const std::size_t helpers = std::min(std::max(tasks, own) - own, mine.most_busy);
   if (helpers != 0) {
     start(helpers);
@@ -203,7 +203,7 @@ void thread_pool::take_queued(lock_type& lock) {
     failure_ = failure;
   }
   left_.notify_all();
-  begun_.notify_one(); // there is one member less at the queue
+  begun_.notify_one(); // a place at the queue is free
 }
 
 void thread_pool::queue(std::size_t bytes, std::function<void()> work) {

@@ -91,7 +91,7 @@ private:
     std::function<void()> work;
   };
 
-  /// Starts threads until so many have nothing to do, or there are all of them.
+  /// Starts threads until `idle` threads have nothing to do, or all threads have been started.
   void start(std::size_t idle);
   void loop(std::size_t member);
   /// Takes part in a round as member 0. If another caller is member 0, waits for it or for the round's end.

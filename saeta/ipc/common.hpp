@@ -1,5 +1,5 @@
-// What readers and writers share: the two forms of Arrow IPC data, progress, and errors that say where they
-// were met.
+// Definitions that readers and writers share: the two forms of Arrow IPC data, progress, and errors that name
+// the place where they occurred.
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace saeta::ipc {
 /// Throws the error being handled again, with `where` before its message. A budget refusal is not changed.
 [[noreturn]] void rethrow(const error& failure, std::string_view where);
 
-/// The same for what was read: numbers that contradict each other or no memory can hold are format, by
-/// whichever check of ours they are found.
+/// The same for errors of reading. Errors of our own checks about numbers from the source, which contradict
+/// each other or are too large for any memory, become errors of the code `format`.
 [[noreturn]] void rethrow_input(const error& failure, std::string_view where);
 
 enum class container { file, stream };

@@ -296,7 +296,8 @@ private:
     is_checked_[known->second] = false;
   }
 
-  /// Checks the dictionaries that a batch has. As in a read, nobody looks at one that is replaced before.
+  /// Checks the dictionaries of a batch. As in a read, a dictionary that is replaced before a batch uses it
+  /// is not checked.
   void check_dictionaries() {
     for (const tree_node& node : fields_->tree.nodes) {
       const std::size_t number = node.dictionary;

@@ -79,7 +79,8 @@ public:
     if (!taken_rows_ && !take_ready(lock)) {
       return std::nullopt;
     }
-    read_rows rows = *taken_rows_; // they stay here until they are in order: that may have no room
+    // Kept until they are permuted, because the budget may have no room for that
+    read_rows rows = *taken_rows_;
     if (!ctx_->on_host()) {
       const std::size_t window = taken_window_;
       lock.unlock();
@@ -97,7 +98,9 @@ public:
     changed_.notify_all();
     lock.unlock();
     for (background_thread& thread : threads_) {
-      thread.join(); // or a hook that runs in it has closed the scan: it ends after the hook, and keeps this
+      // If a hook on this thread has closed the scan, the thread ends after the hook and keeps this object
+      // until then.
+      thread.join();
     }
     lock.lock();
     ready_.clear();
@@ -117,13 +120,15 @@ private:
   /// One plans while the window of the other is on its way. More threads were not faster.
   static constexpr std::size_t reading_threads = 2;
 
-  /// What became of a window. Nothing in it: there was none, the source has ended.
+  /// The result of reading a window. Empty: the source has ended.
   struct outcome {
     std::optional<read_rows> read;
     std::exception_ptr failure;
-    bool refused = false;              ///< the budget had no room
-    bool interrupted = false;          ///< the failure is not one of the source
-    window_cutter::position begins_at; ///< of the window
+    bool refused = false;     ///< the budget had no room
+    bool interrupted = false; ///< the failure is not one of the source
+    /// Waits for the next window. The threads go on reading as soon as it is taken. Returns whether there is
+    /// a window.
+    window_cutter::position begins_at;
   };
 
   /// Waits for the next window. The threads go on reading as soon as it is taken. Returns whether there is one.
@@ -309,8 +314,9 @@ private:
   std::uint64_t taken_ = 0; ///< windows that were given out
   std::map<std::uint64_t, outcome> ready_;
   std::optional<read_rows> taken_rows_; ///< taken from the ready ones, to be put in order
-  std::size_t taken_window_ = 0;        ///< whose rows they are
-  std::mutex permuting_;                ///< one window at a time, which is there the sooner
+  std::size_t taken_window_ = 0;        ///< the number of their window
+  /// Held to permute: one window at a time, so that the first is ready sooner
+  std::mutex permuting_;
   std::mutex reading_dictionaries_;
   std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window
   std::array<background_thread, reading_threads> threads_{background_thread("saeta-scan"),
@@ -407,7 +413,7 @@ scan::scan(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_s
 
 scan::~scan() {
   if (impl_->made_in != fork_generation()) {
-    static_cast<void>(impl_.release()); // its threads and locks are the parent's
+    static_cast<void>(impl_.release()); // the threads and locks belong to the parent
     return;
   }
   impl_->windows->stop();

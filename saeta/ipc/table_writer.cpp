@@ -285,7 +285,7 @@ public:
       return job_->written;
     }
     require_open();
-    phase_ = phase::failed; // until everything is done
+    phase_ = phase::failed; // unless everything below succeeds
     if (!job_->fields) {
       stop();
       throw error(errc::invalid_argument,

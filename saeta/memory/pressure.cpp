@@ -171,7 +171,7 @@ bool pressure::ask_hooks(shortage& need, std::size_t& next) {
     }
     if (freed != 0) {
       if (hook->repeated) {
-        next = await_releases - 1; // its bytes may come with a release
+        next = await_releases - 1; // the bytes that the hook freed may come with a release
       }
       return true; // the caller adds one, and so continues with the next hook
     }

@@ -39,8 +39,8 @@ memory_limits_of(const context& ctx) {
   return {{rapidsmpf::MemoryType::DEVICE, static_cast<std::int64_t>(std::min(left, most))}};
 }
 
-/// Makes what rapidsmpf has available what its context can still allocate. Does nothing if it does not
-/// allocate from a context.
+/// Sets the limit so that rapidsmpf sees as available what its context can still allocate. Does nothing if
+/// rapidsmpf does not allocate from a context.
 /// @param leaving  bytes that rapidsmpf is about to give up, and that stay charged
 inline void update_memory_limit(rapidsmpf::BufferResource& of, std::size_t leaving = 0) {
   rmm::device_async_resource_ref below = of.device_mr_adaptor().get_upstream_resource();

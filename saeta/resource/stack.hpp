@@ -55,8 +55,8 @@ struct stack_options {
 /// Parses any of "logging", "statistics", "budget", "guard", "fault", then optionally one of "caching",
 /// "async", "direct", into `layers` and `base` of `into`. "async" or "direct" may follow "caching":
 /// `slabs_from`. After "caching, direct" the cache keeps blocks of every size, because the driver's calls
-/// wait for the device. Unlike memory of the driver's pool, this memory has handles of CUDA IPC. What the
-/// text has no word for stays as it is.
+/// wait for the device. Unlike memory of the driver's pool, this memory has handles of CUDA IPC. Options that
+/// the text does not name are unchanged.
 void parse_stack(std::string_view text, stack_options& into);
 /// The inverse of `parse_stack`: "logging, budget, caching". A custom base is left out, and the usual
 /// upstream of the cache.

@@ -113,7 +113,7 @@ struct spill_tier_statistics {
   std::uint64_t charged = 0;
   std::uint64_t limit = spill_options::unlimited;
   std::uint64_t spills = 0;        ///< bodies that came from the device since the context was made
-  std::uint64_t spilled_bytes = 0; ///< of these
+  std::uint64_t spilled_bytes = 0; ///< bytes of these bodies
   std::uint64_t demotions = 0;     ///< bodies that came from a faster tier
   std::uint64_t demoted_bytes = 0;
   std::uint64_t returns = 0; ///< bodies that went back to the device

@@ -140,7 +140,7 @@ spill_tier spill_store::spill(spill_entry& of, std::optional<spill_tier> only) {
   if (is_closed(of)) {
     throw closed_handle();
   }
-  return to; // it may already have moved on
+  return to; // a demotion may have moved the body on already
 }
 
 void spill_store::close(spill_entry& of) noexcept {
@@ -208,7 +208,7 @@ std::uint64_t spill_store::make_room(shortage& need) {
   while (level != nullptr || need.full == nullptr) {
     const auto fits = [&] { return level != nullptr && missing_in(*level, need.bytes) == 0; };
     const std::uint64_t missing = level == nullptr ? need.bytes : missing_in(*level, need.bytes);
-    // Others will ask soon, too.
+    // Makes more room than this request needs, because other requests will follow.
     const std::uint64_t wanted = level == nullptr ? missing : excess_over(*level, options_.end);
     const std::uint64_t moved = move_unused(level, missing, failed, fits);
     freed += moved;

@@ -35,7 +35,7 @@ struct ArrowArrayStream;
 namespace saeta {
 
 /// Reads the schema of a table: a struct type whose children are the fields. It describes the arrays as the
-/// producer sends them (see `imported` in symbol_arrays.hpp).
+/// producer sends them (see `resolve_symbols` in symbols/symbol_arrays.hpp).
 /// @throws error format, unsupported naming the column and its type, closed.
 schema import_schema(const ArrowSchema& source);
 /// Reads one field, which describes a single column.

@@ -12,7 +12,7 @@
 namespace saeta {
 namespace {
 
-/// Lives as long as a consumer has the array or a part of it.
+/// Private data of an export. It lives as long as a consumer has the array or a part of it.
 struct handed_out {
   explicit handed_out(std::span<const buffer> views) : hold(views) {}
 

@@ -85,8 +85,8 @@ point producer_point(context& ctx, tensor_device from, std::optional<std::int64_
   return *all;
 }
 
-/// Calls the producer's deleter when it is destroyed, if it has been armed. A failed import does not arm it,
-/// so the tensor stays with the caller. Neither does one whose tensor something else keeps alive.
+/// Calls the producer's deleter when it is destroyed, if it has been armed. Only an import that succeeds and
+/// owns the tensor arms it. Otherwise the tensor stays with the caller.
 template <class Managed>
 class lender {
 public:

@@ -59,8 +59,8 @@ struct batch_layout {
   std::optional<std::int64_t> dictionary;     ///< id, if these are the values of a dictionary
   bool is_delta = false;                      ///< the values are appended to the dictionary
 
-  /// Checks that there are as many entries as the columns need, and as many rows of children as those of
-  /// their parents, where these say it without values. More are ignored.
+  /// Checks that the batch has the entries that the columns need, and that children have the rows that their
+  /// parents require, as far as this is known without reading values. Further entries are ignored.
   void require_entries(const column_tree& tree) const;
 };
 
@@ -83,11 +83,11 @@ private:
   std::size_t variadic_ = 0; ///< their variadic buffers
 };
 
-/// What a message is refused with that differs from those before it in its version, or in whether its prefix
-/// has a mark. No writer mixes them. A plan looks at the first batch of a file alone.
+/// The error for a message whose version, or whose mark of the prefix, differs from those of earlier
+/// messages. No writer mixes them, and a plan looks only at the first batch of a file.
 error mixed_messages();
 
-/// What a delta is refused with if no message before it gave values of its dictionary.
+/// The error for a delta of a dictionary that no earlier message gave values for.
 error delta_of_nothing(std::int64_t dictionary);
 
 /// Checks that a buffer has the bytes that its rows take. @param number  of the buffer
@@ -126,11 +126,11 @@ file_footer read_footer(std::span<const std::byte> footer);
 /// @param front  the footer of a file, the metadata of the first message of a stream.
 flat_table schema_table(container format, std::span<const std::byte> front);
 
-/// What a dictionary is refused with that no column has: a batch whose metadata was changed would be lost
-/// without a word.
+/// The error for a dictionary that no column has. It is not ignored, because a batch with changed metadata
+/// would then be lost unnoticed.
 error unknown_dictionary(std::int64_t id);
 
-/// The ids of all dictionaries in a schema, found when one of a column that is not read is met.
+/// The ids of all dictionaries in a schema. Computed when a dictionary of a column that is not read occurs.
 using known_ids = std::optional<std::set<std::int64_t>>;
 
 /// @throws unknown_dictionary if no column of the schema has the id

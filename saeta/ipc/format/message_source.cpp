@@ -33,7 +33,7 @@ struct message_front {
                 std::span<const std::byte> all)
       : from(source), offset(begin), ahead(source.live() ? 0 : std::min(usual, most_ahead)), view(all) {}
 
-  /// Reads further, if need be. Returns whether there are `count` bytes.
+  /// Reads until there are `count` bytes. Returns false if the source ends before.
   bool bring(std::uint64_t count) {
     const std::uint64_t have = bytes.size();
     if (count > have) {
@@ -103,7 +103,7 @@ void message_source::open_file() {
   constexpr std::uint64_t front = 8; // the magic and its padding
   constexpr std::uint64_t word_bytes = sizeof(std::int32_t);
   constexpr std::uint64_t tail = word_bytes + magic;
-  constexpr std::uint64_t expected = 4096; // most footers are read with the word of their size
+  constexpr std::uint64_t expected = 4096; // bytes; one read gets most footers together with their size
   std::vector<std::byte> last(std::min(from_->size() - magic, expected));
   from_->read_at(from_->size() - magic - last.size(), last);
   std::int32_t size = 0;

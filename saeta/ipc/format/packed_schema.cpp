@@ -96,7 +96,7 @@ public:
            })
         .form;
   }
-  /// What was read from the same bytes; empty if there is nothing.
+  /// The schema that was decoded from the same bytes; empty if it is not kept.
   decoded_schema find(std::span<const std::byte> flat) {
     return find_if([&](const decoded_schema& schema) {
       const std::vector<std::byte>& known = schema.form->flat;

@@ -209,7 +209,7 @@ private:
     }
   }
 
-  /// Text that is shown to people and passes through C strings. One that can't is an obstacle to the column.
+  /// Text for messages and C strings. Notes an obstacle to the column if the text can't be one.
   std::string_view plain_text(std::string_view text, std::string_view part, std::string_view of_column) {
     if (text.find('\0') == std::string_view::npos) {
       require_utf8(text, part);

@@ -45,7 +45,7 @@ public:
 private:
   struct entry {
     std::vector<host_array> parts;             ///< the joined ones first
-    bool checked = false;                      ///< whether the values of the parts were
+    bool checked = false;                      ///< whether the values of the parts were checked
     bool shares_parts = false;                 ///< joined values view memory of the parts
     std::vector<std::shared_ptr<void>> owners; ///< of the memory of parts that came in messages
     std::vector<std::shared_ptr<void>> joined; ///< of the memory of parts that were joined

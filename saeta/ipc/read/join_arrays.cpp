@@ -14,9 +14,9 @@ namespace {
 using array_list = std::span<const host_array* const>;
 using range = std::span<const std::byte>;
 
-/// The numbers that a row of an array is counted by after the join.
+/// What is added to the numbers of a part when it is joined behind the parts before it.
 struct bases {
-  std::vector<std::int64_t> rows; ///< of each child: rows of the parts before
+  std::vector<std::int64_t> rows; ///< for each child: its rows in the parts before
   std::int64_t bytes = 0;         ///< bytes of the parts before
   std::int64_t buffers = 0;       ///< variadic buffers of the parts before
 };

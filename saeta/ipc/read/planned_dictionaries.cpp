@@ -53,8 +53,8 @@ bool planned_dictionaries::check_others(const task_runner& run_in_parallel) cons
   return true;
 }
 
-/// Needed are the last message that gives all values anew, and those that add to them. If one is marked, so
-/// are those before it that it adds to.
+/// Marks the last message that gives all values anew, and those that add to it. A marked message that adds
+/// values needs the messages before it, which are then marked too.
 void planned_dictionaries::mark(const column_tree& tree, const planned_message& user) {
   for (const tree_node& node : tree.nodes) {
     if (node.dictionary == no_node) {

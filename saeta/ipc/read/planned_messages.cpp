@@ -17,8 +17,8 @@ bool little_endian(const flat_table& schema) {
 /// Plans take version 5 alone.
 bool is_planned(const message_header& header) { return header.version == version_5; }
 
-/// Whether the first batch of a file is of the version and the form that plans take. One that is broken is:
-/// what reads it says so.
+/// Whether the first batch of a file has the version and the form that plans take. True for a broken message,
+/// because reading it reports the error.
 bool is_planned(source_window& from, const planned_message& first) {
   const auto bytes = from.read(first.metadata, first.metadata_bytes);
   const std::int64_t flat = read_prefix(bytes);

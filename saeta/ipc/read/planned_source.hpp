@@ -1,6 +1,6 @@
 // What a plan needs to know of sources: where their messages are, and the trees of the columns to read.
 //
-// What      It is found once, before any body is read. Messages of a file are found in its footer, those of a
+// What      Both are found once, before any body is read. Messages of a file are found in its footer, those of a
 //           stream by walking from message to message. Only sources that a plan can take (whole_read.hpp) are
 //           supported: metadata version 5 in this machine's byte order. Several sources are one sequence of
 //           batches, and their bytes are one range of positions: each source begins behind the one before it.

@@ -254,7 +254,7 @@ std::unique_ptr<slab_read> read_slab(const std::shared_ptr<context>& ctx, const 
     if (reading->run(progress, movement_bytes)) {
       return reading;
     }
-    assume = false; // nothing can contradict the next read
+    assume = false; // the next read assumes nothing
   }
   return nullptr;
 }

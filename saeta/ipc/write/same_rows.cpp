@@ -25,7 +25,7 @@ public:
   [[nodiscard]] std::span<const std::byte> value(std::int64_t row) const {
     return bytes_of_value(of_, of_.offset + row);
   }
-  /// The rows of the children that a row is.
+  /// The rows of the children that belong to a row.
   [[nodiscard]] child_rows children(std::int64_t row) const {
     if (const auto known = rows_of_children(of_.type, of_.offset + row, 1)) {
       return *known;

@@ -127,7 +127,7 @@ fed_window batch_feed::streamed(std::size_t index) const {
 } // namespace
 
 struct table_encoder::opened {
-  /// What exists once the schema is written.
+  /// State that exists once the schema is written.
   struct messages_of {
     messages_of(const opened& of, const std::string& name, const write_options& options, thread_pool& pool)
         : plain(of.sink, of.dictionaries.described(),
