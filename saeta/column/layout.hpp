@@ -126,7 +126,7 @@ struct layout_description {
   std::optional<check_kind> check{};
   bool variadic_buffers = false; ///< any number of data buffers follow
   /// The names of children have a meaning; those of other types are conventions, which differ between
-  /// producers
+  /// producers.
   bool named_children = false;
 };
 

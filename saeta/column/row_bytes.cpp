@@ -283,7 +283,7 @@ private:
   scattered_rows counted_;
   std::vector<referred_rows> made_;
   storage_reads sources_;
-  /// Memory of other owners on the host, which may be mapped files
+  /// Memory of other owners on the host, which may be mapped files.
   std::vector<std::span<const std::byte>> mapped_;
   std::vector<value_request> requests_; ///< two for each question
   std::vector<question> questions_;

@@ -275,7 +275,7 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t firs
   for (const joined& each : of) {
     append_sources(each, sources);
   }
-  // The slab comes last, because a token takes storages in the order in which they were made
+  // The slab comes last, because a token takes storages in the order in which they were made.
   storage_reads reads;
   for (const buffer* const source : sources) {
     reads.add(*source);

@@ -444,7 +444,7 @@ std::vector<take_step> take_level::grouped_values() const {
 
 /// Slabs and rows begin at multiples of 64 bytes, but the ends of buffers do not.
 void take_level::plan_padding() {
-  // Up to this size, one fill of everything is faster than a kernel with many small fills
+  // Up to this size, one fill of everything is faster than a kernel with many small fills.
   constexpr std::size_t few_bytes = 1 << 20;
   plan_.clear_padding();
   scatter_plan& plan = plan_.plan();

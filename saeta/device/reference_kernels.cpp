@@ -34,7 +34,7 @@ bool converted(Source value, bool rounds, Target& to) noexcept {
   if constexpr (std::is_same_v<Source, half_number>) {
     return converted(half_value(value.bits), rounds, to);
   } else if constexpr (std::is_same_v<Target, half_number>) {
-    // Integers beyond the range of half become infinite, so they differ
+    // Integers beyond the range of half become infinite, so they differ.
     const auto number = static_cast<double>(value);
     to.bits = half_bits(number);
     const double found = half_value(to.bits);

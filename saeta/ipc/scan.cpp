@@ -79,7 +79,7 @@ public:
     if (!taken_rows_ && !take_ready(lock)) {
       return std::nullopt;
     }
-    // Kept until they are permuted, because the budget may have no room for that
+    // Kept until they are permuted, because the budget may have no room for that.
     read_rows rows = *taken_rows_;
     if (!ctx_->on_host()) {
       const std::size_t window = taken_window_;
@@ -126,12 +126,10 @@ private:
     std::exception_ptr failure;
     bool refused = false;     ///< the budget had no room
     bool interrupted = false; ///< the failure is not one of the source
-    /// Waits for the next window. The threads go on reading as soon as it is taken. Returns whether there is
-    /// a window.
-    window_cutter::position begins_at;
+    window_cutter::position begins_at; ///< where the window begins
   };
 
-  /// Waits for the next window. The threads go on reading as soon as it is taken. Returns whether there is one.
+  /// Waits for the next window; false at the end. The threads go on reading as soon as it is taken.
   /// @param lock  held; released meanwhile.
   bool take_ready(std::unique_lock<std::mutex>& lock) {
     if (!started_ && is_one_window()) {
@@ -315,7 +313,7 @@ private:
   std::map<std::uint64_t, outcome> ready_;
   std::optional<read_rows> taken_rows_; ///< taken from the ready ones, to be put in order
   std::size_t taken_window_ = 0;        ///< the number of their window
-  /// Held to permute: one window at a time, so that the first is ready sooner
+  /// Held to permute: one window at a time, so that the first is ready sooner.
   std::mutex permuting_;
   std::mutex reading_dictionaries_;
   std::shared_ptr<const planned_dictionaries> dictionaries_; ///< of the last window

@@ -86,7 +86,8 @@ private:
   std::vector<chunk_chain> chains_;
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<ordered_reader>> idle_;
-  std::atomic<clock::time_point> last_; ///< no chunk begins after this time; its default before the first one
+  /// No chunk begins after this time; the default value until the first chunk has begun.
+  std::atomic<clock::time_point> last_;
 };
 
 } // namespace saeta

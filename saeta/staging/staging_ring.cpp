@@ -104,7 +104,7 @@ void gather(std::byte* target, std::span<const segment> segments, std::size_t be
   std::memset(target + (at - begin), 0, end - at);
 }
 
-/// Fills the chunks of a slab with what its plan puts there.
+/// An upload: fills the chunks of a slab from the segments of its plan.
 class gathered_upload final : public shared_movement {
 public:
   /// @param slab  on the device

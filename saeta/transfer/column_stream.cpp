@@ -165,8 +165,8 @@ void column_stream::read_offsets(std::span<node* const> level) const {
   }
 }
 
-/// Counts unknown nulls here. A reader that counted them in the reserved addresses would read zeros: all rows
-/// null.
+/// Counts unknown nulls on the device. A reader of the arrays would count them at the reserved addresses,
+/// which read as zeros: all rows would seem to be null.
 void column_stream::count_nulls(std::span<node* const> level) const {
   std::vector<node*> unknown;
   std::vector<use> uses;

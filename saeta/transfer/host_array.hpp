@@ -77,7 +77,8 @@ private:
     std::shared_ptr<const symbol_mapping> symbols;
     std::shared_ptr<void> source;
   };
-  std::multimap<key, entry> known_; ///< the same values have an entry for each declared type
+  /// The same values have an entry for each type that they were declared with.
+  std::multimap<key, entry> known_;
   /// Separate, because one column of a dictionary may be symbols and another not.
   std::map<key, entry> known_symbols_;
 };

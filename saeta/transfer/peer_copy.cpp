@@ -28,8 +28,8 @@ std::span<const std::byte> range_of(const buffer& of) {
 struct arriving_buffer {
   enum class kind { absent, moved, changed };
   kind as = kind::absent;
-  std::size_t group = 0;  ///< moved: index of its storage; changed: of the change
-  std::size_t number = 0; ///< moved: of its range in the plan of the storage
+  std::size_t group = 0;  ///< if moved: index of its storage; if changed: index of the change
+  std::size_t number = 0; ///< if moved: number of its range in the plan of the storage
   std::size_t bytes = 0;
 };
 

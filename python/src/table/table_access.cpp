@@ -24,7 +24,7 @@ std::size_t place_of(const table& self, nb::handle key) {
   if (PyIndex_Check(key.ptr()) && !PyBool_Check(key.ptr())) {
     try {
       return place_of_number(key, self.column_count(), "column", "table");
-      // NumPy raises it for an array of several elements, which is not a number
+      // NumPy raises it for an array of several elements, which is not a number.
     } catch (nb::python_error& failure) {
       if (!failure.matches(PyExc_TypeError)) {
         throw;

@@ -21,7 +21,7 @@ __device__ bool converted(Source value, bool rounds, Target& to) {
   if constexpr (std::is_same_v<Source, __half>) {
     return converted(__half2float(value), rounds, to);
   } else if constexpr (std::is_same_v<Target, __half>) {
-    // Integers beyond the range of half become infinite, so they differ from `found`
+    // Integers beyond the range of half become infinite, so they differ from `found`.
     const auto number = static_cast<double>(value);
     to = __double2half(number);
     const double found = __half2float(to);
