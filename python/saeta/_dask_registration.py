@@ -57,7 +57,7 @@ def _is_on_device(source: Table | Column) -> bool:
 def _call_after_import(name: str, function: Callable[[ModuleType], None]) -> None:
     if name in sys.modules:
         function(sys.modules[name])
-    elif not any(isinstance(each, _Watch) and each.name == name for each in sys.meta_path):
+    elif not any(isinstance(finder, _Watch) and finder.name == name for finder in sys.meta_path):
         sys.meta_path.insert(0, _Watch(name, function))
 
 

@@ -27,5 +27,5 @@ def contexts(*, budget: int | str | None = None) -> list[Context]:
         >>> len(sa.contexts()) >= 1
         True
     """
-    gpus = [each.name for each in devices() if each.name != "host"]
+    gpus = [device.name for device in devices() if device.name != "host"]
     return [context(name, budget=budget) for name in gpus or ["host"]]

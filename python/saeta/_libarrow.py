@@ -56,10 +56,10 @@ def supported_majors() -> list[int]:
 def _installed_release() -> str:
     """Returns the version of the pyarrow that an import would find, or an empty text."""
     try:
-        found = importlib.util.find_spec("pyarrow")
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec("pyarrow")
+        if spec is None or spec.origin is None:
             return ""
-        text = Path(found.origin).with_name("_generated_version.py").read_text(encoding="utf-8")
+        text = Path(spec.origin).with_name("_generated_version.py").read_text(encoding="utf-8")
     except (ImportError, ValueError, OSError):
         return ""
     version = re.search(r"^__version__ = .*'([^']+)'", text, re.MULTILINE)

@@ -48,7 +48,7 @@ def signature_of(function: Any) -> Signature:
         return first
     rows = [list(overload.parameters.values()) for overload in overloads]
     merged = [
-        column[0].replace(annotation=_join_annotations([each.annotation for each in column]))
+        column[0].replace(annotation=_join_annotations([parameter.annotation for parameter in column]))
         for column in zip(*rows, strict=True)
     ]
     returned = _join_annotations([overload.return_annotation for overload in overloads])
@@ -131,14 +131,14 @@ def _annotation(node: ast.expr | None) -> Any:
 
 
 def _join_annotations(annotations: Sequence[Any]) -> Any:
-    known = [each for each in annotations if each is not Parameter.empty]
+    known = [annotation for annotation in annotations if annotation is not Parameter.empty]
     return Annotation(" | ".join(dict.fromkeys(known))) if len(known) == len(annotations) else Parameter.empty
 
 
 def _fits(value: Any, annotation: Any) -> bool:
     if annotation is Parameter.empty:
         return True
-    return any(_fits_one(value, each) for each in _alternatives(annotation))
+    return any(_fits_one(value, alternative) for alternative in _alternatives(annotation))
 
 
 def _fits_one(value: Any, annotation: str) -> bool:
@@ -146,7 +146,7 @@ def _fits_one(value: Any, annotation: str) -> bool:
         return isinstance(value, CLASSES[annotation])
     if elements := SEQUENCE.fullmatch(annotation):
         return not isinstance(value, str) and (
-            all(_fits(each, elements[1]) for each in value)
+            all(_fits(item, elements[1]) for item in value)
             if isinstance(value, list | tuple)
             else isinstance(value, Iterable)
         )
@@ -164,7 +164,7 @@ def _alternatives(annotation: str) -> list[str]:
 
 
 def _to_words(annotation: str) -> str:
-    parts = [SEQUENCE.sub(r"a sequence of \1", each) for each in _alternatives(annotation)]
+    parts = [SEQUENCE.sub(r"a sequence of \1", part) for part in _alternatives(annotation)]
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

@@ -160,8 +160,8 @@ def _element(dtype: Any) -> tuple[str, int, int]:
         kind, size = (_KINDS[name], number // 8) if name in _KINDS else (name, number)
         if size in _SIZES.get(kind, ()):
             return f"{'|' if size == 1 else '<'}{kind}{size}", size, size
-    found = load("numpy", "this dtype").dtype(dtype)
-    if found.hasobject or not found.itemsize:
-        raise InvalidError(f"{found!r} is not a type of elements in memory: expected numbers, as 'f4'")
-    parts = found.kind in "SUV"  # texts and records have the alignment of their parts
-    return found.str, found.itemsize, found.alignment if parts else found.itemsize
+    element = load("numpy", "this dtype").dtype(dtype)
+    if element.hasobject or not element.itemsize:
+        raise InvalidError(f"{element!r} is not a type of elements in memory: expected numbers, as 'f4'")
+    parts = element.kind in "SUV"  # texts and records have the alignment of their parts
+    return element.str, element.itemsize, element.alignment if parts else element.itemsize

@@ -65,10 +65,10 @@ def torch_allocator(ctx: Context, tag: str = "torch") -> torch.cuda.memory.CUDAP
     ordinal = cuda_ordinal(ctx, "torch's allocator")
     memory = load("torch", "torch's allocator on a context").cuda.memory
     hooks = _core._serve_torch(ctx, ordinal, tag)
-    made = memory.CUDAPluggableAllocator(_core.__file__, "saeta_torch_allocate", "saeta_torch_free")
+    allocator = memory.CUDAPluggableAllocator(_core.__file__, "saeta_torch_allocate", "saeta_torch_free")
     for setter, hook in hooks.items():
-        getattr(made.allocator(), setter)(hook)
-    return made
+        getattr(allocator.allocator(), setter)(hook)
+    return allocator
 
 
 def torch_mem_pool(ctx: Context, tag: str = "torch") -> torch.cuda.MemPool:
@@ -93,11 +93,11 @@ def torch_mem_pool(ctx: Context, tag: str = "torch") -> torch.cuda.MemPool:
     ordinal = cuda_ordinal(ctx, "torch's MemPool")
     cuda = load("torch", "torch's MemPool on a context").cuda
     _core._serve_torch_segments(ctx, ordinal, tag)
-    made = cuda.memory.CUDAPluggableAllocator(
+    allocator = cuda.memory.CUDAPluggableAllocator(
         _core.__file__, "saeta_torch_allocate_segment", "saeta_torch_free_segment"
     )
     with cuda.device(ordinal):
-        return cuda.MemPool(made.allocator())
+        return cuda.MemPool(allocator.allocator())
 
 
 def graph_pool(ctx: Context, tag: str = "graph_pool") -> GraphPool:

@@ -32,7 +32,9 @@ class Error(Exception):
     def __init__(
         self, *arguments: object
     ) -> None:  # Python's own constructors have no signature for `inspect`
-        super().__init__(*(printable(each) if isinstance(each, str) else each for each in arguments))
+        super().__init__(
+            *(printable(argument) if isinstance(argument, str) else argument for argument in arguments)
+        )
 
 
 class InvalidError(Error, ValueError):

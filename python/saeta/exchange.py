@@ -220,7 +220,7 @@ def from_arrow(
     if isinstance(taken, Column):
         return _with_names(taken, symbols)
     if isinstance(taken, Table):
-        return taken._with_columns([_with_names(each, symbols) for each in taken.columns])
+        return taken._with_columns([_with_names(column, symbols) for column in taken.columns])
     return taken
 
 
@@ -248,15 +248,15 @@ def _take(source: Any, ctx: ContextLike, copy: bool | None, as_column: bool, ind
         return importer.table(context_of(ctx), source, copy)
     parts = parts_on_device(source)
     if parts is not None and (len(parts) != 1 or parts[0] is not source):
-        return _join([_take(each, ctx, copy, as_column) for each in parts])
+        return _join([_take(part, ctx, copy, as_column) for part in parts])
     if from_cudf.is_cudf(source):
         as_column = as_column or from_cudf.is_series(source)
         of_cudf = _from_cudf(source, context_of(ctx), copy, as_column, index)
         if of_cudf is not None:
             return of_cudf
-    found = _device_capsules(from_cudf.exportable(source, copy), ctx)
-    if found is not None:
-        return _take_from_device(found, ctx, copy, as_column)
+    capsules = _device_capsules(from_cudf.exportable(source, copy), ctx)
+    if capsules is not None:
+        return _take_from_device(capsules, ctx, copy, as_column)
     source = from_cudf.host_form(source, index)
     if hasattr(source, "__arrow_c_stream__"):
         return _core._import_stream(context_of(ctx), _take_stream(source), copy, as_column)
@@ -310,9 +310,9 @@ def _take_in_place(source: Any, index: bool) -> Any:
     source = with_stream(source)
     if parts_on_device(source) is not None or from_cudf.is_cudf(source):
         return from_arrow(source, index=index)
-    found = None if importer_of(source) is not None else _device_capsules(source, None)
-    if found is not None:
-        source, part = found, found[1] if isinstance(found, tuple) else found
+    capsules = None if importer_of(source) is not None else _device_capsules(source, None)
+    if capsules is not None:
+        source, part = capsules, capsules[1] if isinstance(capsules, tuple) else capsules
         return from_arrow(source, _context_of(_core._device_of_capsule(part)))
     return from_arrow(source, "host", index=index)
 
@@ -366,7 +366,7 @@ def _join(parts: list[Any]) -> Any:
     """Joins tables, or columns of one type, into one without a copy."""
     if isinstance(parts[0], _core.Table):
         return concat_tables(parts)
-    return concat_tables([_core._from_columns(each.context, [each.with_name("")]) for each in parts])[""]
+    return concat_tables([_core._from_columns(part.context, [part.with_name("")]) for part in parts])[""]
 
 
 def _from_cudf(source: Any, ctx: Context, copy: bool | None, as_column: bool, index: bool) -> Any:
@@ -403,21 +403,21 @@ def _device_capsules(source: Any, ctx: ContextLike) -> Any:
     on_host = ctx is not None and context_of(ctx).device == "host"
     for name in ("__arrow_c_device_stream__", "__arrow_c_device_array__"):
         if hasattr(source, name):
-            found = getattr(source, name)()
-            kind = _core._device_type_of_capsule(found[1] if isinstance(found, tuple) else found)
+            capsules = getattr(source, name)()
+            kind = _core._device_type_of_capsule(capsules[1] if isinstance(capsules, tuple) else capsules)
             downloads = hasattr(source, name.replace("_device", ""))
-            return None if on_host and kind != CPU and downloads else found
+            return None if on_host and kind != CPU and downloads else capsules
     return None
 
 
-def _take_from_device(found: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
-    device = _core._device_of_capsule(found[1] if isinstance(found, tuple) else found)
+def _take_from_device(capsules: Any, ctx: ContextLike, copy: bool | None, as_column: bool) -> Any:
+    device = _core._device_of_capsule(capsules[1] if isinstance(capsules, tuple) else capsules)
     where = context_of(ctx) if ctx is not None or device[0] == CPU else _context_of(device)
     if is_elsewhere(device, where):
-        return _move(_take_from_device(found, _context_of(device), None, as_column), where, copy)
-    if isinstance(found, tuple):
-        return _core._import_device_array(where, found[0], found[1], copy, as_column)
-    return _core._import_device_stream(where, found, copy, as_column)
+        return _move(_take_from_device(capsules, _context_of(device), None, as_column), where, copy)
+    if isinstance(capsules, tuple):
+        return _core._import_device_array(where, capsules[0], capsules[1], copy, as_column)
+    return _core._import_device_stream(where, capsules, copy, as_column)
 
 
 def is_elsewhere(device: tuple[int, int | None], ctx: Context) -> bool:

@@ -64,8 +64,8 @@ def resource(ctx: Context, tag: str = "rmm") -> rmm.mr.CallbackMemoryResource:
     def deallocate(address: int, nbytes: int, stream: Any) -> None:
         _core._take_back(ctx, address, nbytes, _core._stream_number(stream))
 
-    made: rmm.mr.CallbackMemoryResource = mr.CallbackMemoryResource(allocate, deallocate)
-    return made
+    adaptor: rmm.mr.CallbackMemoryResource = mr.CallbackMemoryResource(allocate, deallocate)
+    return adaptor
 
 
 def context(
@@ -137,4 +137,7 @@ def _runs_python(mr: Any, upstream: Any) -> str | None:
     if isinstance(upstream, mr.CallbackMemoryResource | mr.FailureCallbackResourceAdaptor):
         return type(upstream).__name__
     below = [getattr(upstream, "upstream_mr", None), *getattr(upstream, "bin_mrs", ())]
-    return next((name for each in below if each is not None and (name := _runs_python(mr, each))), None)
+    return next(
+        (name for base in below if base is not None and (name := _runs_python(mr, base))),
+        None,
+    )

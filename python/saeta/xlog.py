@@ -101,7 +101,7 @@ def export_arrow_device(
     if isinstance(columns, Table):
         return columns._device_array()
     if isinstance(columns, list | tuple) and not is_arrow_capsule(columns):
-        columns = {f"col_{place}": each for place, each in enumerate(columns)}
+        columns = {f"col_{place}": tensor for place, tensor in enumerate(columns)}
     return make_table(columns, _context(device, memory_mb))._device_array()
 
 

@@ -191,13 +191,13 @@ def from_bytes(columns: Sequence[Any], ctx: ContextLike = None, *, schema: Any) 
         )
     fields = schema if isinstance(schema, Schema) else make_schema(schema)
     given = list(columns)
-    for place, each in enumerate(given):
-        if not offers_bytes(each):
+    for place, values in enumerate(given):
+        if not offers_bytes(values):
             name = fields[place].name if place < len(fields) else place
             raise TypeMismatch(
-                f"column {name!r}: {type(each).__name__} does not offer its memory as contiguous bytes"
+                f"column {name!r}: {type(values).__name__} does not offer its memory as contiguous bytes"
             )
-        if mask_of(each) is not None:
+        if mask_of(values) is not None:
             raise InvalidError(
                 f"column {fields[place].name!r}: a masked array has nulls, which bytes can't represent"
             )
@@ -295,8 +295,8 @@ def as_column(
     if _has_arrow(value) or is_series(value):
         if hasattr(value, "column_names") or hasattr(value, "columns"):
             raise TypeMismatch(f"column '{name}': {type(value).__name__} is a table, not a column")
-        made: Column = from_arrow(value, ctx, as_column=True, copy=copy)
-        return made.with_name(name)
+        column: Column = from_arrow(value, ctx, as_column=True, copy=copy)
+        return column.with_name(name)
     taken = take_tensor(value, ctx, copy=copy, name=name)
     if taken is not None:
         return taken
@@ -324,23 +324,25 @@ def _moved(value: Any, ctx: Context) -> Any:
 
 def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
     if cast == "reinterpret":
-        made = _reinterpret(field, value, ctx)
+        column = _reinterpret(field, value, ctx)
     else:
         prepared = _make_of_type(field, value, cast)
         converted = prepared is not value and not _describes_itself(value)
-        made = as_column(field.name, prepared, ctx, converted=converted)
-    if field.type.is_symbol and made.type != field.type:
+        column = as_column(field.name, prepared, ctx, converted=converted)
+    if field.type.is_symbol and column.type != field.type:
         table = field.type.symbol_table
-        made = made.as_symbols(None if table == _core.symbols else table)
-    if field.type == "bool8" and made.type == "bool":  # pyarrow converted Python values; it has no type bool8
-        made = made.as_bool8(extension=False)
+        column = column.as_symbols(None if table == _core.symbols else table)
+    if (
+        field.type == "bool8" and column.type == "bool"
+    ):  # pyarrow converted Python values; it has no type bool8
+        column = column.as_bool8(extension=False)
     narrow = field.type.dtype is not None and field.type.format.startswith("w:")
-    if narrow and made.type == DataType(f"fixed_size_binary[{field.type.byte_width}]"):
-        made = made._with_type_of_bytes(field.type)  # pyarrow has no bfloat16
-    made = made._with_field(field)
-    if not field.nullable and made.null_count:
-        raise InvalidError(f"column '{field.name}' has {made.null_count} nulls, and its field allows none")
-    return made
+    if narrow and column.type == DataType(f"fixed_size_binary[{field.type.byte_width}]"):
+        column = column._with_type_of_bytes(field.type)  # pyarrow has no bfloat16
+    column = column._with_field(field)
+    if not field.nullable and column.null_count:
+        raise InvalidError(f"column '{field.name}' has {column.null_count} nulls, and its field allows none")
+    return column
 
 
 def _fields(schema: Any) -> Schema | list[str] | None:
@@ -415,8 +417,8 @@ def _table_of_tensor(
         raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
     copy = True if ctx is not None and _on_another_gpu(tensor, context_of(ctx)) else None
     schema = described if isinstance(described, Schema) else None
-    made = from_dlpack(tensor, ctx, copy=copy, columns=True, schema=schema, cast=cast)
-    return made.rename_columns(described) if isinstance(described, list) else made
+    table = from_dlpack(tensor, ctx, copy=copy, columns=True, schema=schema, cast=cast)
+    return table.rename_columns(described) if isinstance(described, list) else table
 
 
 def _whole_table(
@@ -426,15 +428,15 @@ def _whole_table(
         raise InvalidError(
             f"cast={cast!r} is for columns, and {type(source).__name__} is a table: convert it there"
         )
-    made = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx, index=index)
-    if not isinstance(made, Table):
+    whole = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx, index=index)
+    if not isinstance(whole, Table):
         raise TypeMismatch(
             f"{type(source).__name__} is a column, not a table: expected a mapping from names to columns"
         )
     return (
-        made
+        whole
         if schema is None
-        else _described([(each.name, each) for each in made.columns], made.context, schema)
+        else _described([(column.name, column) for column in whole.columns], whole.context, schema)
     )
 
 
@@ -512,15 +514,15 @@ def _reinterpret(field: Field, value: Any, ctx: Context) -> Column:
         value = arrow_array(
             field.name, list(value), DataType(f"{sign}int{8 * wanted.byte_width or 64}"), None
         )
-    made = as_column(field.name, value, ctx)
-    found = made.type
-    integers = [each.format in SIGNED + UNSIGNED and not each.extension_name for each in (found, wanted)]
+    column = as_column(field.name, value, ctx)
+    given = column.type
+    integers = [kind.format in SIGNED + UNSIGNED and not kind.extension_name for kind in (given, wanted)]
     ticks = wanted.format.startswith("t") and not wanted.format.startswith("ti") and not wanted.extension_name
-    zones = found.format.startswith("ts") and found.format[:4] == wanted.format[:4] and found.format[4:] == ""
-    if not (integers[0] and (integers[1] or ticks) and found.byte_width == wanted.byte_width) and not zones:
+    zones = given.format.startswith("ts") and given.format[:4] == wanted.format[:4] and given.format[4:] == ""
+    if not (integers[0] and (integers[1] or ticks) and given.byte_width == wanted.byte_width) and not zones:
         raise TypeMismatch(
-            f"column '{field.name}' is of type {found.name}, which can't become {wanted.name}: "
+            f"column '{field.name}' is of type {given.name}, which can't become {wanted.name}: "
             "cast='reinterpret' reads integers as others of the same width, or as dates, times "
             "and durations of that width, and timestamps without a zone as UTC"
         )
-    return made._with_type_of_bytes(wanted)
+    return column._with_type_of_bytes(wanted)

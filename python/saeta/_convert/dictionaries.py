@@ -35,11 +35,11 @@ def dictionary_array(name: str, values: Any, wanted: DataType, target: Any) -> A
 def _encoded(pyarrow: Any, values: Any) -> tuple[Any, Any]:
     """Returns indices and the values to which they refer."""
     try:
-        made = values.dictionary_encode()
+        encoded = values.dictionary_encode()
     except (
         pyarrow.ArrowNotImplementedError
     ):  # pyarrow can't compare values of this type, so each row gets its own entry
         places = iter(range(len(values)))
         valid = values.is_valid().to_pylist()
         return pyarrow.array([next(places) if each else None for each in valid], "int64"), values.drop_null()
-    return made.indices, made.dictionary
+    return encoded.indices, encoded.dictionary

@@ -70,7 +70,9 @@ def _to_list(array: Any) -> list[Any]:
     """Returns the values as Python objects, with None for masked ones."""
     mask, bare = mask_of(array), plain(array)
     values: list[Any] = list(bare) if array.dtype.kind in "Mm" else bare.tolist()
-    return values if mask is None else [None if out else each for each, out in zip(values, mask, strict=True)]
+    return (
+        values if mask is None else [None if out else value for value, out in zip(values, mask, strict=True)]
+    )
 
 
 def _numbers(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:

@@ -47,24 +47,24 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
     values = _plain(values)
     pyarrow = load("pyarrow", f"column '{name}': a list of Python values")
     if wanted is None:
-        made = _array(pyarrow, name, values, values, None)
+        array = _array(pyarrow, name, values, values, None)
         if any(
-            word in str(made.type) for word in ("time", "duration")
+            word in str(array.type) for word in ("time", "duration")
         ):  # values of pandas may have nanoseconds, and times of day may have a zone
-            _require_same(name, values, made, None)
-        return made
+            _require_same(name, values, array, None)
+        return array
     if wanted.value_type is not None:
-        made = arrow_array(name, values, wanted.value_type, cast)
-        return dictionary_array(name, made, wanted, arrow_type(name, wanted))
-    found = set(map(type, values)) - {type(None)}
-    _require_kind(name, values, found, wanted)
+        array = arrow_array(name, values, wanted.value_type, cast)
+        return dictionary_array(name, array, wanted, arrow_type(name, wanted))
+    types = set(map(type, values)) - {type(None)}
+    _require_kind(name, values, types, wanted)
     inner = _inner(wanted)
-    exact = not inner.extension_name and all(inner.format in EXACT.get(each, ()) for each in found)
+    exact = not inner.extension_name and all(inner.format in EXACT.get(kind, ()) for kind in types)
     taken = values if exact else _prepare(name, values, inner, cast)
-    made = _array(pyarrow, name, values, taken, wanted)
+    array = _array(pyarrow, name, values, taken, wanted)
     if not exact:
-        _require_same(name, values, made, cast)
-    return made
+        _require_same(name, values, array, cast)
+    return array
 
 
 def arrow_array_of(label: str, source: Any) -> Any:
@@ -94,10 +94,10 @@ def refusal_error(name: str, row: int, given: Any, wanted: str, cut: Any = None)
 
 def _plain(values: Sequence[Any]) -> Sequence[Any]:
     """Returns plain Python values: None for masked values and pandas' nulls, scalars of pyarrow unpacked."""
-    one_of_each = {type(each): each for each in values}
-    if not any(_is_odd(each) for each in one_of_each.values()):
+    one_of_each = {type(value): value for value in values}
+    if not any(_is_odd(value) for value in one_of_each.values()):
         return values
-    return [_plain_value(each) for each in values]
+    return [_plain_value(value) for value in values]
 
 
 def _is_odd(value: Any) -> bool:
@@ -117,9 +117,9 @@ def _plain_value(value: Any) -> Any:
     if is_masked_array(value):
         return value.tolist()
     if isinstance(value, dict):
-        return {key: _plain_value(each) for key, each in value.items()}
+        return {key: _plain_value(item) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_plain_value(each) for each in value)
+        return type(value)(_plain_value(item) for item in value)
     return value
 
 
@@ -158,11 +158,11 @@ def _array(
         ) from failure
 
 
-def _require_kind(name: str, values: Sequence[Any], found: set[type], wanted: DataType) -> None:
+def _require_kind(name: str, values: Sequence[Any], types: set[type], wanted: DataType) -> None:
     kind = _kind_of_type(wanted)
-    other = {each for each in found if None not in (kind, _kind(each)) and _kind(each) != kind}
+    other = {given for given in types if None not in (kind, _kind(given)) and _kind(given) != kind}
     if other:
-        row, value = next((row, each) for row, each in enumerate(values) if type(each) in other)
+        row, value = next((row, value) for row, value in enumerate(values) if type(value) in other)
         raise TypeMismatch(
             f"column '{name}': row {row} is {_show_value(value)}, of type {type(value).__name__}, and "
             f"{wanted.name} is a type of {kind}{_way_out(value, kind)}"
@@ -217,9 +217,9 @@ def _prepare(name: str, values: Sequence[Any], wanted: DataType, cast: Cast) -> 
     """Converts the values to equal ones that pyarrow accepts for the type."""
     taken: list[Any] = []
     try:
-        for each in values:
+        for value in values:
             # A loop, because on failure the length of the list is the row.
-            taken.append(_prepare_value(each, wanted, cast))  # noqa: PERF401
+            taken.append(_prepare_value(value, wanted, cast))  # noqa: PERF401
     except (OverflowError, InvalidOperation, ValueError) as failure:
         row = len(taken)
         raise InvalidError(
@@ -242,12 +242,14 @@ def _prepare_value(value: Any, wanted: DataType, cast: Cast) -> Any:
     return exact.quantize(Decimal(1).scaleb(-int(wanted.format[2:].split(",")[1])), ROUND_DOWN)
 
 
-def _require_same(name: str, values: Sequence[Any], made: Any, cast: Cast) -> None:
+def _require_same(name: str, values: Sequence[Any], array: Any, cast: Cast) -> None:
     one = _equal if cast is None else _is_kept
-    for row, (given, back) in enumerate(zip(values, getattr(made, "storage", made).to_pylist(), strict=True)):
+    for row, (given, back) in enumerate(
+        zip(values, getattr(array, "storage", array).to_pylist(), strict=True)
+    ):
         if not _same(given, back, one):
             cut = back if cast is None and _same(given, back, _is_kept) else None
-            raise refusal_error(name, row, given, str(made.type), cut)
+            raise refusal_error(name, row, given, str(array.type), cut)
 
 
 def _same(given: Any, back: Any, one: Callable[[Any, Any], bool]) -> bool:

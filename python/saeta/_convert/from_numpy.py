@@ -40,12 +40,12 @@ def from_array(
                 "the mask of a NumPy array has one byte per value and a validity buffer one bit, and a copy "
                 "was forbidden"
             )
-        made = take(plain(array))
-        return made if mask is None else _masked(made, mask, schema)
+        result = take(plain(array))
+        return result if mask is None else _masked(result, mask, schema)
     narrow = _core._narrow_float_type(array.dtype.name)
     if narrow is not None:
-        made = take(array.view(f"u{array.dtype.itemsize}"), None)
-        return made._with_type_of_bytes(narrow) if not columns else _table_of(made, narrow, schema)
+        result = take(array.view(f"u{array.dtype.itemsize}"), None)
+        return result._with_type_of_bytes(narrow) if not columns else _table_of(result, narrow, schema)
     reason = _reason_to_copy(array)
     if reason is None:
         return None
@@ -114,24 +114,24 @@ def _reason_to_copy(array: Any) -> str | None:
     return None
 
 
-def _masked(made: Column | Table, mask: Any, schema: Schema | None) -> Column | Table:
-    if isinstance(made, Column):
-        return made._masked(from_dlpack(~mask, made.context))
-    valid = from_dlpack(~mask, made.context, columns=True)
-    columns = [each._masked(rows) for each, rows in zip(made.columns, valid.columns, strict=True)]
-    for field, each in zip(schema.fields if schema is not None else (), columns, strict=False):
-        if not field.nullable and each.null_count:
+def _masked(source: Column | Table, mask: Any, schema: Schema | None) -> Column | Table:
+    if isinstance(source, Column):
+        return source._masked(from_dlpack(~mask, source.context))
+    valid = from_dlpack(~mask, source.context, columns=True)
+    columns = [column._masked(rows) for column, rows in zip(source.columns, valid.columns, strict=True)]
+    for field, column in zip(schema.fields if schema is not None else (), columns, strict=False):
+        if not field.nullable and column.null_count:
             raise InvalidError(
-                f"column '{field.name}' has {each.null_count} nulls, and its field allows none"
+                f"column '{field.name}' has {column.null_count} nulls, and its field allows none"
             )
-    table = _core._from_columns(made.context, columns)
+    table = _core._from_columns(source.context, columns)
     return table if schema is None else table._with_schema(schema)
 
 
 def _table_of(bits: Table, narrow: _core.DataType, schema: Schema | None) -> Table:
-    columns = [each._with_type_of_bytes(narrow) for each in bits.columns]
+    columns = [column._with_type_of_bytes(narrow) for column in bits.columns]
     if schema is not None:
         if len(schema) != len(columns):
             raise TypeMismatch(f"the array has {len(columns)} columns and the schema {len(schema)} fields")
-        columns = [each._with_field(field) for each, field in zip(columns, schema.fields, strict=True)]
+        columns = [column._with_field(field) for column, field in zip(columns, schema.fields, strict=True)]
     return _core._from_columns(bits.context, columns)

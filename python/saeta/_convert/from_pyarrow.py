@@ -77,5 +77,5 @@ def _count_nulls(parts: list[Any]) -> None:
         from saeta.cuda._libarrow import bridge
     except MissingDependency:
         return
-    for each in parts:
-        bridge.count_nulls(each)
+    for part in parts:
+        bridge.count_nulls(part)

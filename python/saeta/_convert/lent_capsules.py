@@ -33,8 +33,8 @@ class lent:  # noqa: N801 - a context manager, used as a function
         if kind is not None:
             self._give_back()
             return
-        for each in self._capsules:
-            each.keep()
+        for capsule in self._capsules:
+            capsule.keep()
 
     def _lend(self, value: Any) -> Any:
         if _capsule_name(value) not in DLPACK:
@@ -43,6 +43,6 @@ class lent:  # noqa: N801 - a context manager, used as a function
         return self._capsules[-1]
 
     def _give_back(self) -> None:
-        for each in self._capsules:
+        for capsule in self._capsules:
             with suppress(Error):  # the failure of the block is raised
-                each.give_back()
+                capsule.give_back()

@@ -74,10 +74,10 @@ def drop_null(self: Table, columns: str | int | Iterable[str | int] | None = Non
 
 def _chosen(source: Column | Table, name: str, given: Any, type_of_nulls: str) -> Column:
     """Returns indices or a mask as a column of the source's context."""
-    made = as_column(name, given, source.context)
-    if made.type == "null":  # a Python sequence that is empty or has only None
-        made = as_column(Field(name, type_of_nulls), [None] * len(made), source.context)
-    return made
+    column = as_column(name, given, source.context)
+    if column.type == "null":  # a Python sequence that is empty or has only None
+        column = as_column(Field(name, type_of_nulls), [None] * len(column), source.context)
+    return column
 
 
 def _with_changes(

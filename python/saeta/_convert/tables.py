@@ -113,10 +113,10 @@ def column_place(index: Any, count: int, *, last: int) -> int:
     number = whole_number(index)
     if number is None:
         raise TypeMismatch(f"index is of type {type(index).__name__}, expected the number of a column")
-    found = number + count if number < 0 else number
-    if not 0 <= found <= last:
+    place = number + count if number < 0 else number
+    if not 0 <= place <= last:
         raise OutOfRange(f"column {number_text(number)} of a table with {count} columns")
-    return found
+    return place
 
 
 def _require_distinct_names(table: Table) -> None:

@@ -124,8 +124,8 @@ def _nested_decoder(type: DataType) -> Decoder:  # noqa: A002
         return lambda raw: [(keys(key), values(value)) for key, value in raw]
     if type.format == "+s":
         names = [field.name for field in type.fields]
-        return lambda raw: {name: one(each) for name, one, each in zip(names, inner, raw, strict=True)}
-    return lambda raw: [inner[0](each) for each in raw]
+        return lambda raw: {name: one(item) for name, one, item in zip(names, inner, raw, strict=True)}
+    return lambda raw: [inner[0](item) for item in raw]
 
 
 def _or_none(decode: Decoder) -> Decoder:
@@ -272,14 +272,14 @@ def _text_of_nested(type: DataType, raw: Any) -> str:  # noqa: A002
         return text_of(types[1], raw)
     if type.format == "+m":
         key, value = (field.type for field in types[0].fields)
-        return "{" + ", ".join(": ".join(map(text_of, (key, value), each)) for each in raw) + "}"
+        return "{" + ", ".join(": ".join(map(text_of, (key, value), item)) for item in raw) + "}"
     if type.format == "+s":
         parts = (
-            f"{shorten_printable(field.name, NAME_WIDTH)}: {text_of(field.type, each)}"
-            for field, each in zip(type.fields, raw)  # noqa: B905
+            f"{shorten_printable(field.name, NAME_WIDTH)}: {text_of(field.type, item)}"
+            for field, item in zip(type.fields, raw)  # noqa: B905
         )
         return "{" + ", ".join(parts) + "}"
-    return "[" + ", ".join(text_of(types[0], each) for each in raw) + "]"
+    return "[" + ", ".join(text_of(types[0], item) for item in raw) + "]"
 
 
 def _text_of_object(value: Any) -> str:

@@ -125,7 +125,7 @@ def parts_of(given: Any) -> tuple[list[Field], Any]:
             f"{type(given).__name__} is not a sequence of fields: expected Field objects or pairs (name, "
             "type)"
         )
-    return [field_of(each) for each in given], None
+    return [field_of(item) for item in given], None
 
 
 def field_of(given: Any) -> Field:
@@ -146,9 +146,9 @@ def _type_of_text(text: str) -> DataType:
         return _core._byte_bool_type()
     if text == SYMBOL:
         return _core._symbol_type()
-    if found := DICTIONARY.fullmatch(text):
-        values, indices = _type_of_text(found[1]), _type_of_text(found[2])
-        return _core._dictionary_type(indices, values, found[3] == "1")
+    if match := DICTIONARY.fullmatch(text):
+        values, indices = _type_of_text(match[1]), _type_of_text(match[2])
+        return _core._dictionary_type(indices, values, match[3] == "1")
     if narrow := _core._narrow_float_type(text.removeprefix("extension<").removesuffix(">")):
         return narrow
     if format_text := FORMATS.get(text) or _format_with_parameters(text):
@@ -162,27 +162,27 @@ def _type_of_text(text: str) -> DataType:
 
 
 def _format_with_parameters(text: str) -> str | None:
-    if found := DECIMAL.fullmatch(text):
-        bits, precision, scale = found.groups()
+    if match := DECIMAL.fullmatch(text):
+        bits, precision, scale = match.groups()
         return f"d:{precision},{scale},{bits}"
-    if found := SIZED.fullmatch(text):
-        return f"w:{found[1]}"
-    found = TIMED.fullmatch(text)
-    if found is None or (found[3] and found[1] != "timestamp"):
+    if match := SIZED.fullmatch(text):
+        return f"w:{match[1]}"
+    match = TIMED.fullmatch(text)
+    if match is None or (match[3] and match[1] != "timestamp"):
         return None
-    unit = UNITS[found[2]]
-    if found[1].startswith("time") and found[1] != "timestamp":
-        wide = found[1] == "time64"
+    unit = UNITS[match[2]]
+    if match[1].startswith("time") and match[1] != "timestamp":
+        wide = match[1] == "time64"
         return f"tt{unit}" if wide == (unit in "un") else None
-    return f"tD{unit}" if found[1] == "duration" else f"ts{unit}:{found[3] or ''}"
+    return f"tD{unit}" if match[1] == "duration" else f"ts{unit}:{match[3] or ''}"
 
 
 def _nested_type(text: str) -> DataType | None:
     """Returns the nested type that `text` names, None for any other text."""
-    found = NESTED.fullmatch(text)
-    if found is None:
+    match = NESTED.fullmatch(text)
+    if match is None:
         return None
-    name, inside, size = found.groups()
+    name, inside, size = match.groups()
     parts = [part.strip() for part in _split(inside)]
     if name in LISTS and size is None and len(parts) == 1:
         return _core._nested_type(LISTS[name], [_field(parts[0], "item")])
@@ -211,10 +211,10 @@ def _map(parts: list[str]) -> DataType | None:
 
 
 def _union(kind: str, parts: list[str]) -> DataType | None:
-    found = [UNION_FIELD.fullmatch(part) for part in parts]
-    fields = [_field(one[1]) for one in found if one]
-    codes = ",".join(one[2] for one in found if one)
-    return _core._nested_type(f"{kind}:{codes}", fields) if all(found) else None
+    matches = [UNION_FIELD.fullmatch(part) for part in parts]
+    fields = [_field(one[1]) for one in matches if one]
+    codes = ",".join(one[2] for one in matches if one)
+    return _core._nested_type(f"{kind}:{codes}", fields) if all(matches) else None
 
 
 def _field(text: str, unnamed: str = "") -> Field:

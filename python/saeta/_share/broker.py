@@ -388,14 +388,14 @@ def own() -> Broker:
     with _lock:
         if _own is None or _own.user != os.geteuid():
             _own = Broker()
-        found = _own
-        if not found.ready:
+        broker = _own
+        if not broker.ready:
             try:
-                found.start()
+                broker.start()
             except OSError:
                 _own = None
                 raise
-    return found
+    return broker
 
 
 def running() -> Broker | None:

@@ -22,11 +22,11 @@ _REQUEST_TIMEOUT = 1.0  # seconds; a request follows its connection at once
 def main() -> None:
     told = json.load(sys.stdin)
     listener = socket.socket(fileno=told["listener"])
-    answers = {bytes.fromhex(each[kind]): each for each in told["kept"] for kind in ("take", "open")}
+    answers = {bytes.fromhex(entry[kind]): entry for entry in told["kept"] for kind in ("take", "open")}
     deadline = time.monotonic() + told["seconds"]
     parent = _watch(told["parent"])
     waited_for: list[Any] = [listener] if parent is None else [listener, parent]
-    while any(each["count"] > 0 for each in told["kept"]):
+    while any(entry["count"] > 0 for entry in told["kept"]):
         seconds = deadline - time.monotonic()
         if seconds <= 0:
             return
@@ -52,13 +52,13 @@ def _serve(listener: socket.socket, answers: dict[bytes, dict[str, Any]], refusa
         if struct.unpack("3i", credentials)[1] != os.geteuid():
             return
         request = connection.recv(4096)
-        found = answers.get(request)
-        if found is None:
+        entry = answers.get(request)
+        if entry is None:
             connection.send(refusal)
             return
-        if request == bytes.fromhex(found["take"]):
-            found["count"] -= 1
-        socket.send_fds(connection, [bytes.fromhex(found["reply"])], [found["file"]])
+        if request == bytes.fromhex(entry["take"]):
+            entry["count"] -= 1
+        socket.send_fds(connection, [bytes.fromhex(entry["reply"])], [entry["file"]])
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ def unpack(
         >>> sa.unpack(metadata, body).equals(table)
         True
     """
-    made: Table = _ipc.unpack(metadata, body_of(body, ctx, copy), validate)
-    return made
+    table: Table = _ipc.unpack(metadata, body_of(body, ctx, copy), validate)
+    return table
 
 
 def host_bytes(body: Column) -> Any:
@@ -115,9 +115,9 @@ def body_of(body: Any, ctx: ContextLike, copy: bool | None) -> Column:
     tensor = take_tensor(body, ctx, copy=copy)
     if tensor is not None:
         return tensor
-    made = from_arrow(body, ctx, copy=copy)
-    if not isinstance(made, Column):
+    column = from_arrow(body, ctx, copy=copy)
+    if not isinstance(column, Column):
         raise TypeMismatch(
             f"the body is of type {type(body).__name__} and has several columns, expected uint8"
         )
-    return made
+    return column

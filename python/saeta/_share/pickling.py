@@ -83,8 +83,8 @@ def reduce_table(self: Table, protocol: Any) -> Reduced:
 
 def restored_table(metadata: bytes, content: Any) -> Table:
     body = body_of(content, _target.get() or _core.context("host"), None)
-    made: Table = _ipc.unpack(metadata, body, True)
-    return made
+    table: Table = _ipc.unpack(metadata, body, True)
+    return table
 
 
 def reduce_column(self: Column, protocol: Any) -> Reduced:

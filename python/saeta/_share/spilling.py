@@ -113,8 +113,8 @@ class SpillHandle:
     @property
     def tier(self) -> Tier:
         """Where the table is: "device", "pinned", "pageable" or "file". ClosedError for a closed handle."""
-        found: Tier = self._handle.tier  # type: ignore[assignment]
-        return found
+        tier: Tier = self._handle.tier  # type: ignore[assignment]
+        return tier
 
     @property
     def closed(self) -> bool:

@@ -78,10 +78,10 @@ class SharedTable:
 
     @staticmethod
     def _make(place: _Place, entry: broker.Exported | None = None) -> SharedTable:
-        made = SharedTable.__new__(SharedTable)
-        made._place = place
-        made._entry = entry
-        return made
+        token = SharedTable.__new__(SharedTable)
+        token._place = place
+        token._entry = entry
+        return token
 
     @property
     def nbytes(self) -> int:
@@ -167,7 +167,7 @@ def _sealed_file(name: str, *contents: Any) -> _core._Descriptor:
     try:
         return broker.write_file(name, *contents, seal=True)
     except OSError as failed:
-        size = sum(memoryview(each).nbytes for each in contents)
+        size = sum(memoryview(content).nbytes for content in contents)
         raise FileError(
             f"a table can't be shared: no file of {size} bytes in memory can be made: {failed.strerror} "
             f"(errno {failed.errno})",
@@ -452,10 +452,10 @@ def _require_sealed(descriptor: int, size: int) -> None:
         seals = fcntl.fcntl(descriptor, broker.F_GET_SEALS)
     except OSError:
         seals = 0  # not a file in memory
-    found = os.fstat(descriptor).st_size
-    if seals & broker.SEALS != broker.SEALS or size > found or size == 0:
+    held = os.fstat(descriptor).st_size
+    if seals & broker.SEALS != broker.SEALS or size > held or size == 0:
         raise FormatError(
-            f"the process that shared the table sent a file of {found} bytes with seals {seals:#x}, expected "
+            f"the process that shared the table sent a file of {held} bytes with seals {seals:#x}, expected "
             f"at least {size} bytes and seals {broker.SEALS:#x}"
         )
 

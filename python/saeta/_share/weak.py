@@ -29,8 +29,8 @@ class WeakValues(Generic[K, V]):
         self._ended: deque[_Reference] = deque()
 
     def get(self, key: K) -> V | None:
-        found = self._references.get(key)
-        return None if found is None else found()
+        reference = self._references.get(key)
+        return None if reference is None else reference()
 
     def __setitem__(self, key: K, value: V) -> None:
         self._forget_ended()

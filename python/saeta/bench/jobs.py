@@ -182,7 +182,7 @@ def _exports(work: Work) -> Iterator[Job]:
             source.nbytes,
             "out",
             runs,
-            lambda made: bool(made.equals(source)),
+            lambda export: bool(export.equals(source)),
             bar,
             before=before,
         )

@@ -21,14 +21,14 @@ def draw(results: dict[str, Any], path: Path) -> None:
     matplotlib: Any = load("matplotlib", "a plot")
     matplotlib.use("Agg")
     pyplot: Any = load("matplotlib.pyplot", "a plot")
-    measured = [each for each in results["results"] if "share" in each]
-    jobs = list(dict.fromkeys(each["job"] for each in measured))
+    measured = [result for result in results["results"] if "share" in result]
+    jobs = list(dict.fromkeys(result["job"] for result in measured))
     rows = -(-len(jobs) // COLUMNS)
     figure, axes = pyplot.subplots(
         rows, COLUMNS, figsize=(4 * COLUMNS, 2.8 * rows), squeeze=False, layout="constrained"
     )
     for axis, job in zip(axes.flat, jobs, strict=False):
-        _panel(axis, job, [each for each in measured if each["job"] == job])
+        _panel(axis, job, [result for result in measured if result["job"] == job])
     for axis in list(axes.flat)[len(jobs) :]:
         axis.set_visible(False)
     figure.suptitle(f"Movement on {results['device']}: share of the limit by threads", color=INK)
@@ -37,13 +37,13 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def _panel(axis: Any, job: str, results: list[dict[str, Any]]) -> None:
-    own = sorted((each["threads"], each["share"]) for each in results if each["peer"] == "saeta")
+    own = sorted((result["threads"], result["share"]) for result in results if result["peer"] == "saeta")
     axis.plot(*zip(*own, strict=True), marker="o", color=OWN, label="saeta")
-    others = [each for each in results if each["peer"] != "saeta"]
+    others = [result for result in results if result["peer"] != "saeta"]
     if others:
-        best = max(others, key=lambda each: each["share"])
+        best = max(others, key=lambda result: result["share"])
         axis.axhline(best["share"], color=PEERS, label=best["peer"])
-    bar = next((each["bar"] for each in results if each["bar"] is not None), None)
+    bar = next((result["bar"] for result in results if result["bar"] is not None), None)
     if bar is not None:
         axis.axhline(bar, color=INK, linestyle="--", linewidth=0.8, label=f"bar {bar:.0%}")
     axis.set_title(job, fontsize=8, color=INK)

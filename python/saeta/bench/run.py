@@ -53,13 +53,14 @@ def quick(device: str) -> Settings:
 
 def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str, Any]:
     """Runs the benchmark. Returns the results as one object, which `--out` writes."""
-    found = info()
-    made: dict[str, Any] = {
+    environment = info()
+    report: dict[str, Any] = {
         "benchmark": "movement",
         "commit": commit,
         "command": command,
-        "versions": {name: found["packages"].get(name) for name in PACKAGES} | {"saeta": _core._version()},
-        "devices": found["devices"],
+        "versions": {name: environment["packages"].get(name) for name in PACKAGES}
+        | {"saeta": _core._version()},
+        "devices": environment["devices"],
         "device": settings.device,
         "bytes": settings.bytes,
         "rounds": settings.rounds,
@@ -77,14 +78,14 @@ def run(settings: Settings, say: Say, *, command: str, commit: str) -> dict[str,
         most = max(settings.threads)
         for threads in sorted(settings.threads, reverse=True):
             say(f"{threads} threads")
-            for each in _worker(settings, Path(folder), threads, first=threads == most):
-                if "result" in each:
-                    made["results"].append(_sum_up(each["result"], settings))
-                    say(_line(made["results"][-1]))
+            for message in _worker(settings, Path(folder), threads, first=threads == most):
+                if "result" in message:
+                    report["results"].append(_sum_up(message["result"], settings))
+                    say(_line(report["results"][-1]))
                 else:
-                    made["limits"][str(threads)] = each["limits"]
-                    made["missing"] = each["missing"]
-    return made
+                    report["limits"][str(threads)] = message["limits"]
+                    report["missing"] = message["missing"]
+    return report
 
 
 def _worker(settings: Settings, folder: Path, threads: int, *, first: bool) -> Any:

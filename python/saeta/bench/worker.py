@@ -101,11 +101,11 @@ def _run_once(ctx: sa.Context, job: Job, name: str, *, check: bool) -> float:
     """Runs a contender once. Returns the seconds."""
     job.before.get(name, _do_nothing)()
     start = time.perf_counter()
-    made = job.runs[name]()
+    result = job.runs[name]()
     if name == "saeta":
         ctx.synchronize()
     taken = time.perf_counter() - start
-    if name == "saeta" and check and not job.check(made):
+    if name == "saeta" and check and not job.check(result):
         raise SystemExit(f"{job.name}: the values are not those of the source")
     return taken
 

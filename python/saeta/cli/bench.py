@@ -69,12 +69,12 @@ def run(
 
 def _numbers(text: str) -> list[int]:
     try:
-        found = [int(each) for each in text.split(",")]
+        numbers = [int(number) for number in text.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 1:
+        numbers = []
+    if not numbers or min(numbers) < 1:
         raise InvalidError(f"threads '{text}': expected numbers from 1 on, with commas between")
-    return found
+    return numbers
 
 
 def _show(results: dict[str, Any], most: int) -> None:
@@ -82,13 +82,13 @@ def _show(results: dict[str, Any], most: int) -> None:
     plain = "memcpy" if results["device"] == "host" else "a pinned copy"
     measured = f": {plain} {limits['in']:.1f} GB/s in, {limits['out']:.1f} out" if results["shares"] else ""
     say(f"{results['device']}{measured}", "bold")
-    counts = sorted({each["threads"] for each in results["results"]})
+    counts = sorted({result["threads"] for result in results["results"]})
     rows = []
-    for job in dict.fromkeys(each["job"] for each in results["results"]):
+    for job in dict.fromkeys(result["job"] for result in results["results"]):
         own = {
-            each["threads"]: each
-            for each in results["results"]
-            if each["job"] == job and each["peer"] == "saeta"
+            result["threads"]: result
+            for result in results["results"]
+            if result["job"] == job and result["peer"] == "saeta"
         }
         last = own[most]
         rows.append(
@@ -97,7 +97,7 @@ def _show(results: dict[str, Any], most: int) -> None:
                 *(f"{own[count]['gb_per_s']:.2f}" for count in counts),
                 *([f"{last['share']:.0%}"] if results["shares"] else []),
                 *([_bar(last)] if results["verdicts"] else []),
-                "; ".join(_peer(each) for each in results["results"] if _beside(each, job, most)),
+                "; ".join(_peer(result) for result in results["results"] if _beside(result, job, most)),
             )
         )
     headings = [

@@ -70,8 +70,8 @@ def _folder(out: Path | None) -> Iterator[Path]:
         out.mkdir(parents=True, exist_ok=True)
         yield out
     else:
-        with tempfile.TemporaryDirectory(prefix="saeta-demo-") as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix="saeta-demo-") as folder:
+            yield Path(folder)
 
 
 @contextmanager

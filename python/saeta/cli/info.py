@@ -15,12 +15,12 @@ def _libarrow(bridge: dict[str, Any]) -> str:
 
 
 def run(as_json: bool) -> None:
-    found = info()
+    report = info()
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(report, indent=2))
         return
-    cuda, bridge = found["cuda"], found["saeta.cuda"]
-    say(f"saeta {found['version']}, Python {found['python']}, {found['machine']}", "bold")
+    cuda, bridge = report["cuda"], report["saeta.cuda"]
+    say(f"saeta {report['version']}, Python {report['python']}, {report['machine']}", "bold")
     say(f"CUDA  {_cuda(cuda)}")
     say(f"saeta.cuda  {_libarrow(bridge) if bridge['usable'] else 'left out'}")
     say()
@@ -37,7 +37,7 @@ def run(as_json: bool) -> None:
                 "-" if device["free_bytes"] is None else human_bytes(device["free_bytes"]),
                 device["multiprocessors"],
             )
-            for device in found["devices"]
+            for device in report["devices"]
         ],
         right=(4, 5, 6),
     )
@@ -45,14 +45,14 @@ def run(as_json: bool) -> None:
     grid(
         "packages",
         ["package", "version"],
-        [(name, version or "-") for name, version in found["packages"].items()],
+        [(name, version or "-") for name, version in report["packages"].items()],
     )
-    if found["missing"]:
+    if report["missing"]:
         say()
         grid(
             "missing",
             ["part", "why, and how to have it"],
-            [(each["part"], each["why"]) for each in found["missing"]],
+            [(missing["part"], missing["why"]) for missing in report["missing"]],
         )
 
 

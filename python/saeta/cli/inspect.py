@@ -13,19 +13,19 @@ from saeta.cli.terminal import grid, say
 
 
 def run(file: Path, as_json: bool) -> None:
-    found = ipc.inspect(source_of(file))
+    summary = ipc.inspect(source_of(file))
     if as_json:
-        found["metadata"] = {_text(key): _text(value) for key, value in found["metadata"].items()}
-        print(json.dumps({"file": str(file), **found}, indent=2))
+        summary["metadata"] = {_text(key): _text(value) for key, value in summary["metadata"].items()}
+        print(json.dumps({"file": str(file), **summary}, indent=2))
         return
-    batches = found["batch_rows"]
-    say(f"{file}: Arrow IPC {found['format']}, {human_bytes(found['bytes'])}", "bold")
-    say(f"metadata version {found['metadata_version']}, compression {found['compression']}")
+    batches = summary["batch_rows"]
+    say(f"{file}: Arrow IPC {summary['format']}, {human_bytes(summary['bytes'])}", "bold")
+    say(f"metadata version {summary['metadata_version']}, compression {summary['compression']}")
     say(
         f"{count_text(sum(batches), 'row', 'rows')} in "
         f"{count_text(len(batches), 'batch', 'batches')}{_sizes(batches)}"
     )
-    for key, value in found["metadata"].items():
+    for key, value in summary["metadata"].items():
         say(f"  {_text(key)} = {_cut(_text(value))}")
     say()
     grid(
@@ -40,7 +40,7 @@ def run(file: Path, as_json: bool) -> None:
                 "-" if column["dictionary_values"] is None else f"{column['dictionary_values']:,}",
                 "" if column["supported"] else "can't be read: its name has a zero byte",
             )
-            for column in found["columns"]
+            for column in summary["columns"]
         ],
         right=(3, 4),
     )

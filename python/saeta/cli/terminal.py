@@ -51,7 +51,7 @@ def grid(
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> Grid:
-    made = Grid(
+    grid = Grid(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -60,10 +60,10 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], r
         pad_edge=False,
     )
     for place, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if place in right else "left", overflow="fold")
+        grid.add_column(heading, justify="right" if place in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(value) for value in row))
-    return made
+        grid.add_row(*(escape(value) for value in row))
+    return grid
 
 
 def _print_blocks(

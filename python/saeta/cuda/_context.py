@@ -69,9 +69,9 @@ class Context:
             >>> cuda.Context.from_saeta(sa.context("host"))
             <saeta.cuda.Context of host>
         """
-        made = cls.__new__(cls)
-        made._open(ctx)
-        return made
+        context = cls.__new__(cls)
+        context._open(ctx)
+        return context
 
     @staticmethod
     def from_numba(context: Any = None) -> Context:
@@ -229,12 +229,12 @@ class Context:
         elif offset + size > whole:
             raise ValueError("requested larger slice than available in device buffer")
         part = source.slice(offset, size) if whole else source
-        made = self.new_buffer(size)
+        buffer = self.new_buffer(size)
         if is_on_device(part):
-            made.copy_from_device(part, position=0, nbytes=size)
+            buffer.copy_from_device(part, position=0, nbytes=size)
         else:
-            made.copy_from_host(part, position=0, nbytes=size)
-        return made
+            buffer.copy_from_host(part, position=0, nbytes=size)
+        return buffer
 
     def buffer_from_object(self, obj: Any) -> CudaBuffer:
         """Makes a view of memory that the device can access.
@@ -268,10 +268,10 @@ class Context:
 
 def wrap(memory: _core.Buffer) -> CudaBuffer:
     """Makes a buffer from a writable buffer of Saeta."""
-    made = CudaBuffer.__new__(CudaBuffer)
-    made._take(bridge.wrap(memory, True))
-    made._memory = memory
-    return made
+    buffer = CudaBuffer.__new__(CudaBuffer)
+    buffer._take(bridge.wrap(memory, True))
+    buffer._memory = memory
+    return buffer
 
 
 def is_on_device(buffer: pa.Buffer) -> bool:
@@ -318,10 +318,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         memory = buf._memory if isinstance(buf, CudaBuffer) else bridge.memory_of(buf)
         if memory is None:
             raise pa.ArrowTypeError("buffer is not backed by a CudaBuffer")
-        made = CudaBuffer.__new__(CudaBuffer)
-        made._take(buf)
-        made._memory = memory
-        return made
+        buffer = CudaBuffer.__new__(CudaBuffer)
+        buffer._take(buf)
+        buffer._memory = memory
+        return buffer
 
     @staticmethod
     def from_numba(mem: Any) -> CudaBuffer:
@@ -481,10 +481,10 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         raise TypeError("a CudaBuffer can't be pickled: pickle what `copy_to_host()` returns")
 
     def _part(self, offset: int, length: int) -> CudaBuffer:
-        made = CudaBuffer.__new__(CudaBuffer)
-        made._take_slice(self, offset, length)
-        made._memory = self._memory[offset : offset + length]
-        return made
+        part = CudaBuffer.__new__(CudaBuffer)
+        part._take_slice(self, offset, length)
+        part._memory = self._memory[offset : offset + length]
+        return part
 
     def _byte(self, index: int) -> int:
         return int(self.copy_to_host(position=index, nbytes=1)[0])

@@ -18,7 +18,7 @@ _shares: dict[str, tuple[Context, Context]] = {}
 def count() -> int:
     if stand_ins:
         return len(stand_ins)
-    return sum(1 for each in _core.devices() if each.name.startswith("cuda"))
+    return sum(1 for device in _core.devices() if device.name.startswith("cuda"))
 
 
 def context_of(number: int) -> Context:

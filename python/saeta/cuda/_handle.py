@@ -105,9 +105,9 @@ class IpcMemHandle:
             True
         """
         packed = self._handle.pack()
-        made = pa.allocate_buffer(len(packed), memory_pool=pool)
-        memoryview(made).cast("B")[:] = packed
-        return made
+        buffer = pa.allocate_buffer(len(packed), memory_pool=pool)
+        memoryview(buffer).cast("B")[:] = packed
+        return buffer
 
     def __repr__(self) -> str:
         return f"<saeta.cuda.IpcMemHandle of {self._handle.size} bytes>"

@@ -53,7 +53,7 @@ def new_host_buffer(size: int, device: int = 0) -> HostBuffer:
     if known and not 0 <= device < known:
         raise ValueError(f"device argument must be non-negative less than {known}")
     ctx = _devices.context_of(device) if known else _core.context("host")
-    made = HostBuffer.__new__(HostBuffer)
-    made._memory = ctx.allocate(size, tag=_devices.TAG, kind="pinned")
-    made._take(bridge.wrap_host(made._memory))
-    return made
+    buffer = HostBuffer.__new__(HostBuffer)
+    buffer._memory = ctx.allocate(size, tag=_devices.TAG, kind="pinned")
+    buffer._take(bridge.wrap_host(buffer._memory))
+    return buffer

@@ -14,8 +14,8 @@ def address_of(handle: Any) -> int:
 
     That is a ctypes object or one of CUDA's Python bindings.
     """
-    found = getattr(handle, "value", handle)
-    return 0 if found is None else int(found)
+    address = getattr(handle, "value", handle)
+    return 0 if address is None else int(address)
 
 
 def number_and_handle(context: Any) -> tuple[int, int]:

@@ -57,13 +57,13 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
         return context(name)
     with _lock:
         own = _contexts.setdefault(worker, {})
-        found = own.get(name)
-        if found is None or found.closed:
+        ctx = own.get(name)
+        if ctx is None or ctx.closed:
             limit = _default_budget(worker, name) if budget is None else budget
-            own[name] = found = _process_context(worker, name).memory.child(f"worker {worker.name}", limit)
+            own[name] = ctx = _process_context(worker, name).memory.child(f"worker {worker.name}", limit)
         elif budget is not None:
-            found.budget = budget
-        return found
+            ctx.budget = budget
+        return ctx
 
 
 def _process_context(worker: Any, name: str) -> Context:
@@ -79,7 +79,7 @@ def _process_context(worker: Any, name: str) -> Context:
 
 
 def _first_device() -> str:
-    return next((each.name for each in devices() if each.name != "host"), "host")
+    return next((device.name for device in devices() if device.name != "host"), "host")
 
 
 def _find_worker() -> Any:

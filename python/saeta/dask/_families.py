@@ -111,8 +111,8 @@ def _has_ipc_handle(address: int) -> bool:
     from cuda.bindings import driver
 
     capable = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
-    _, found = driver.cuPointerGetAttribute(capable, address)
-    return bool(found)
+    _, capability = driver.cuPointerGetAttribute(capable, address)
+    return bool(capability)
 
 
 @_arriving

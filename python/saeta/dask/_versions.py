@@ -15,9 +15,9 @@ _OLDEST, _TOO_NEW = (2026, 7), (2027,)
 def require_supported() -> None:
     """Raises MissingDependency unless a supported release of distributed is installed."""
     version = str(load("distributed", "saeta.dask").__version__)
-    found = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-    if not _OLDEST <= found < _TOO_NEW:
-        age = "old" if found < _OLDEST else "new"
+    release = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if not _OLDEST <= release < _TOO_NEW:
+        age = "old" if release < _OLDEST else "new"
         raise MissingDependency(
             f"saeta.dask works with distributed {SUPPORTED}, and {version} is too {age}: "
             f"pip install 'distributed{SUPPORTED}'"

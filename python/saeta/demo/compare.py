@@ -25,7 +25,7 @@ def same_values(left: Any, right: Any) -> bool:
     if left.type != right.type or len(left) != len(right):
         return False
     if left.type in AS_INTEGERS:
-        left, right = (_as_integers(each, AS_INTEGERS[left.type]) for each in (left, right))
+        left, right = (_as_integers(values, AS_INTEGERS[left.type]) for values in (left, right))
     return bool(left.equals(right))
 
 

@@ -27,11 +27,11 @@ def available(ctx: Context) -> tuple[list[Framework], list[str]]:
     """
     found, absent = [], []
     for name, make in (("torch", _torch), ("cupy", _cupy), ("numpy", _numpy)):
-        made = make(ctx)
-        if isinstance(made, Framework):
-            found.append(made)
+        framework = make(ctx)
+        if isinstance(framework, Framework):
+            found.append(framework)
         else:
-            absent.append(f"{name}: {made}")
+            absent.append(f"{name}: {framework}")
     return found, absent
 
 
@@ -42,8 +42,8 @@ def _numpy(ctx: Context) -> Framework | str:
 
     def total(values: Any) -> int | float:
         wide = numpy.float64 if values.dtype.kind == "f" else numpy.int64
-        made: int | float = values.sum(dtype=wide).item()
-        return made
+        result: int | float = values.sum(dtype=wide).item()
+        return result
 
     return Framework(
         "numpy",

@@ -292,8 +292,8 @@ class Trip:
         copied: dict[str, list[float]] = {kind: [] for kind in kinds}
         read = []
         for _ in range(RATE_ROUNDS):
-            for kind, each in copies.items():
-                copied[kind].append(each.time())
+            for kind, copy in copies.items():
+                copied[kind].append(copy.time())
             read.append(self._time_read()[1])
         self.legs[0] = replace(self.legs[0], seconds=read)
         self.yardsticks += [Leg(name, YARDSTICK_BYTES, copied[kind]) for kind, name in kinds.items()]

@@ -109,5 +109,5 @@ def collate(ctx: ContextLike = None, *, tensors: bool = False) -> Callable[[Any]
     """
     from saeta.ray._collate import TableCollateFn
 
-    made: Callable[[Any], Any] = TableCollateFn(ctx, tensors)
-    return made
+    function: Callable[[Any], Any] = TableCollateFn(ctx, tensors)
+    return function

@@ -32,14 +32,14 @@ def split(batches: list[FileBatch], parts: int) -> Iterator[list[FileBatch]]:
 
     A file whose batches are not known is a run of its own. All files of a run are on one file system.
     """
-    total = sum(each.nbytes for each in batches) or 1
-    ends = accumulate(each.nbytes for each in batches)
+    total = sum(batch.nbytes for batch in batches) or 1
+    ends = accumulate(batch.nbytes for batch in batches)
     keyed = [
-        ((end - each.nbytes // 2) * parts // (total + 1), id(each.file.filesystem), _alone(each))
-        for each, end in zip(batches, ends, strict=True)
+        ((end - batch.nbytes // 2) * parts // (total + 1), id(batch.file.filesystem), _alone(batch))
+        for batch, end in zip(batches, ends, strict=True)
     ]
     for _, run in groupby(zip(keyed, batches, strict=True), key=lambda pair: pair[0]):
-        yield [each for _, each in run]
+        yield [batch for _, batch in run]
 
 
 def _alone(batch: FileBatch) -> int | None:
@@ -80,14 +80,14 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
         self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(each.nbytes for each in self._found().batches)
+        return sum(batch.nbytes for batch in self._found().batches)
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        found = self._found()
-        runs = split(found.batches, parallelism)
-        return [self._task(run, found.schema, per_task_row_limit) for run in runs]
+        batches = self._found()
+        runs = split(batches.batches, parallelism)
+        return [self._task(run, batches.schema, per_task_row_limit) for run in runs]
 
     def supports_projection_pushdown(self) -> bool:
         return True
@@ -97,12 +97,12 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
 
     def apply_projection(self, projection_map: dict[str, str] | None) -> IpcDatasource:
         """Returns a source that reads these columns only."""
-        made = copy.copy(self)
+        source = copy.copy(self)
         if projection_map is not None:
-            made._columns = [
+            source._columns = [
                 name for name in projection_map if self._columns is None or name in self._columns
             ]
-        return made
+        return source
 
     def _found(self) -> Described:
         return describe_files(self._files, self._columns)
@@ -110,9 +110,9 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
     def _task(self, run: list[FileBatch], schema: Schema, row_limit: int | None) -> ReadTask:
         read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run, schema), self._columns)
         metadata = BlockMetadata(
-            num_rows=_sum(each.rows for each in run),
-            size_bytes=_sum(_bytes_in_memory(each) for each in run),
-            input_files=tuple(dict.fromkeys(each.file.source for each in run)),
+            num_rows=_sum(batch.rows for batch in run),
+            size_bytes=_sum(_bytes_in_memory(batch) for batch in run),
+            input_files=tuple(dict.fromkeys(batch.file.source for batch in run)),
             exec_stats=None,
         )
         return ReadTask(read, metadata, per_task_row_limit=row_limit)
@@ -125,7 +125,7 @@ def _bytes_in_memory(batch: FileBatch) -> int | None:
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     known = list(numbers)
-    return None if None in known else sum(each or 0 for each in known)
+    return None if None in known else sum(number or 0 for number in known)
 
 
 class IpcDatasink(Datasink[Any]):  # type: ignore[misc]

@@ -15,9 +15,9 @@ WANTED = f"'ray>={OLDEST[0]}.{OLDEST[1]},<{BEFORE[0]}'"
 def require_supported(release: str) -> None:
     """Raises MissingDependency for a release of Ray that is too old or too new."""
     numbers = re.match(r"(\d+)\.(\d+)", release)
-    found = (int(numbers[1]), int(numbers[2])) if numbers else None
-    if found is None or not OLDEST <= found < BEFORE:
-        old = found is not None and found < OLDEST
+    known = (int(numbers[1]), int(numbers[2])) if numbers else None
+    if known is None or not OLDEST <= known < BEFORE:
+        old = known is not None and known < OLDEST
         raise MissingDependency(
             f"saeta.ray: ray {release} is {'too old' if old else 'too new'}, expected ray "
             f"{OLDEST[0]}.{OLDEST[1]} or later, and before {BEFORE[0]}.{BEFORE[1]} (pip install {WANTED})"
