@@ -69,7 +69,7 @@ struct budget_refusal {
   using bytes_by_tag = std::vector<std::pair<std::string, std::uint64_t>>; ///< largest first
 
   std::string layer;            ///< which budget refused ("cuda:0")
-  std::size_t levels_above = 0; ///< 0: the budget that was asked refused; 1: its parent did, and so on
+  std::size_t levels_above = 0; ///< 0: the budget that was charged refused; 1: its parent did, and so on
   std::uint64_t requested = 0;  ///< bytes of the refused charge
   std::uint64_t current = 0;    ///< bytes charged
   std::uint64_t reserved = 0;   ///< promised to reservations, or kept for earlier requests that wait in line
@@ -78,7 +78,7 @@ struct budget_refusal {
   std::uint64_t limit = 0;
   std::uint64_t remaining = 0; ///< limit - current - reserved
   std::uint64_t peak = 0;
-  bytes_by_tag owners; ///< live bytes of the budget that was asked; read a moment later
+  bytes_by_tag owners; ///< live bytes of the budget that was charged; read a moment later
   bytes_by_tag others; ///< if an ancestor refused: live bytes of its other users; read with `owners`
 };
 

@@ -1,4 +1,4 @@
-// The kind of number as which kernels read the values of a type.
+// Which kind of number a kernel reads and writes for the values of a type.
 #pragma once
 
 #include "saeta/column/data_type.hpp"

@@ -227,7 +227,7 @@ public:
   }
 
 private:
-  /// What a column of the result is made from.
+  /// The origin of a column of the result.
   struct source {
     const column* from = nullptr;
     bool plain = false;

@@ -327,7 +327,7 @@ selected_rows rows_of_codes(const column& source) {
   const column codes = relabel(source, *source.type().index_type());
   const std::int64_t values = source.dictionary()->length();
   selected_rows rows = queue_rows(source.ctx(), std::span(&values, 1), std::span(&codes, 1)).rows;
-  rows.nullable = true; // it is not waited for
+  rows.nullable = true; // the host does not wait to learn whether a code is null
   return rows;
 }
 

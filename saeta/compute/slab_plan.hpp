@@ -46,7 +46,7 @@ struct piece_rows {
   std::array<std::uint64_t, 3> at{};
 };
 
-/// What the offsets or run ends of a type count.
+/// Which rows the offsets or run ends of a type count.
 enum class counted_rows { nothing, own, pointed, of_children };
 
 /// The largest count they can hold. Pieces are joined while their sum stays within it.

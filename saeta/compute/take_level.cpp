@@ -36,7 +36,7 @@ bool needs_validity(const taken_node& node) {
          });
 }
 
-/// What entries of a column refer to: bytes, rows of a child, or runs.
+/// The number of bytes, child rows or runs that the entries of a column can refer to.
 std::int64_t referred_of(const column& of, std::size_t child) {
   switch (of.type().layout()) {
   case layout_kind::bytes:

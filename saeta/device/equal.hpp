@@ -40,7 +40,7 @@ struct equal_step {
   std::int64_t first = 0;
 };
 
-/// What is compared at a row.
+/// What a task compares at each row.
 enum class equal_kind : std::uint32_t {
   flat_bits,   ///< bits of valid rows, without steps; a missing bitmap is all ones
   flat_values, ///< like `values`, without steps; nulls are not compared
@@ -88,8 +88,8 @@ struct equal_extent {
   std::int64_t right_first = 0;
 };
 
-/// What `compare` stores. `extents[0].scattered` is not 0 if a row differs. The other extents belong to the
-/// tasks that name them. A kernel that finds a difference may leave them unchanged.
+/// The results of `compare`. `extents[0].scattered` is not 0 if a row differs. The other extents belong to
+/// the tasks that name them. A kernel that finds a difference may leave them unchanged.
 struct equal_results {
   equal_extent* extents = nullptr;
   std::size_t count = 0;

@@ -1,4 +1,5 @@
-// What gather kernels use (device/kernels.hpp): values with any strides, and columns that become a matrix.
+// Parameters of gather kernels (device/kernels.hpp): values with any strides, and columns that become a
+// matrix.
 //
 // What      Plain values that fit into the parameters of a kernel, so nothing has to be allocated or copied.
 // Owner     Pointers are borrowed, as for every kernel (device/kernels.hpp).

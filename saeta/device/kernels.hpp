@@ -75,7 +75,7 @@ struct kernel_table {
   /// without steps.
   void (*join)(stream_handle stream, std::span<const join_step> steps, const join_step* uploaded);
 
-  /// Stores what each request asks for. `uploaded` are the same requests in device memory. `values` is device
+  /// Stores the result of each request. `uploaded` are the same requests in device memory. `values` is device
   /// memory. No-op without requests.
   void (*read_values)(stream_handle stream, std::span<const value_request> requests,
                       const value_request* uploaded, std::int64_t* values);

@@ -85,9 +85,9 @@ struct take_step {
   std::int8_t code = 0;
   bool is_signed = false; ///< for `indices`
   /// Steps of kind `values` that read the same rows can form a group, which reads each row once. The first
-  /// one says how many steps there are, and the others have 0. Other steps have 1.
+  /// step of a group has the number of its steps here, and the others have 0. Steps without a group have 1.
   std::int32_t columns = 1;
-  std::int64_t count = 0; ///< chosen rows, or what the kind says; more than 0
+  std::int64_t count = 0; ///< chosen rows, or the number that `kind` names; more than 0
   const std::int64_t* rows =
       nullptr; ///< unused by steps that make rows; null for `count_taken`: all rows of `from`
   void* target = nullptr;
@@ -121,7 +121,7 @@ struct take_work {
   const take_source* uploaded_sources = nullptr;
 };
 
-/// What `count_taken` finds for a step.
+/// The result of `count_taken` for a step.
 struct taken_count {
   std::int64_t total = 0;
   std::int64_t bad_row = no_row; ///< the first row whose offsets lie outside of what they point to

@@ -1,5 +1,5 @@
-// What rows of lists, strings, unions and runs refer to, in the kernels of the host and of a GPU. Both
-// compile these functions.
+// The bytes and child rows that rows of lists, strings, unions and runs refer to, in the kernels of the host
+// and of a GPU. Both compile these functions.
 #pragma once
 
 #include "saeta/device/take_rows.hpp"

@@ -1,4 +1,4 @@
-// What a caller asks of an import or a read: whether it copies, and how far the data is trusted.
+// Options of imports and reads: whether they copy, and how far the data is trusted.
 
 #pragma once
 

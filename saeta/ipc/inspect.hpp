@@ -1,4 +1,4 @@
-// What the metadata of files, streams and single messages says, checked.
+// Reads the metadata of files, streams and single messages, and checks it.
 //
 // What      Bodies are not read.
 // Failure   The same as the reader (ipc/reader.hpp). A type that a context can't hold is not an error of a
@@ -40,7 +40,7 @@ struct file_summary {
 file_summary inspect(const std::filesystem::path& file);
 /// Summarizes bytes in memory. They must not change during the call.
 file_summary inspect(std::span<const std::byte> bytes);
-/// These two take an object that reads ranges and a stream that is still being sent, like reader::open.
+/// Summarizes an object that reads ranges, and a stream that is still being sent, as reader::open takes them.
 file_summary inspect(std::string name, std::uint64_t size,
                      std::function<void(std::uint64_t, std::span<std::byte>)> read);
 file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some);

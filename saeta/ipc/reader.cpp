@@ -243,7 +243,7 @@ bool reader::impl::copied_by_plan(const context& ctx) const {
                               options.rechunk == true || messages->is_packed());
 }
 
-/// What is left to read, as plans take it.
+/// Returns a request for the batches that are not read yet.
 detail::read_request reader::impl::left_to_read() const {
   constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
   const std::int64_t count = so_far.total_batches;

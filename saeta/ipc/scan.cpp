@@ -73,7 +73,7 @@ public:
 
   /// Returns the next window, or nullopt at the end.
   std::optional<read_rows> take() {
-    const cancellation_scope ends_with(stopped_); // it may read itself
+    const cancellation_scope ends_with(stopped_); // the caller may read a window itself
     std::unique_lock lock(mutex_);
     require_open();
     if (!taken_rows_ && !take_ready(lock)) {
@@ -117,15 +117,15 @@ public:
   }
 
 private:
-  /// One plans while the window of the other is on its way. More threads were not faster.
+  /// One thread plans while the window of the other is on its way. More threads were not faster.
   static constexpr std::size_t reading_threads = 2;
 
   /// The result of reading a window. Empty: the source has ended.
   struct outcome {
     std::optional<read_rows> read;
     std::exception_ptr failure;
-    bool refused = false;     ///< the budget had no room
-    bool interrupted = false; ///< the failure is not one of the source
+    bool refused = false;              ///< the budget had no room
+    bool interrupted = false;          ///< the failure is not one of the source
     window_cutter::position begins_at; ///< where the window begins
   };
 
@@ -146,7 +146,7 @@ private:
     outcome& outcome = ready_.at(taken_);
     if (outcome.failure) {
       ready_.erase(ready_.upper_bound(taken_), ready_.end());
-      const std::exception_ptr failure = std::exchange(outcome, {}).failure; // it is then the end
+      const std::exception_ptr failure = std::exchange(outcome, {}).failure; // the scan ends here
       std::rethrow_exception(failure);
     }
     if (!outcome.read) {

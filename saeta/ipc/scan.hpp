@@ -56,7 +56,7 @@ struct window_order {
   number_groups numbers;
 };
 
-/// What is read, in this order. A batch may occur several times.
+/// The rows to read, in this order. A batch may occur several times.
 struct scan_list {
   std::vector<batch_span> spans;
   /// Where each window ends, as an index into `spans`. None: windows are cut by their bytes.

@@ -174,7 +174,7 @@ private:
   std::atomic<bool> cancelled_{false};
 };
 
-/// What the thread that writes shares with the callers.
+/// State that the writing thread shares with the callers.
 struct job {
   job(std::string label, const write_options& chosen, std::optional<schema> wanted, progress_hook progress)
       : name(std::move(label)), options(chosen), hook(std::move(progress)), fields(std::move(wanted)),
@@ -207,7 +207,7 @@ struct job {
   write_options options;
   progress_hook hook;
   byte_sink sink;
-  std::optional<detail::atomic_file> file; ///< or the sink
+  std::optional<detail::atomic_file> file; ///< null: the target is a sink
   std::optional<schema> fields;            ///< set before the first table waits
   pending_tables tables;
   std::uint64_t written = 0; ///< set at the end

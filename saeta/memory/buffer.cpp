@@ -39,8 +39,8 @@ template <class Make>
 storage::storage(const std::shared_ptr<context>& ctx, Make make)
     : context_(context::kept_by_storage(ctx)), block_(make()) {}
 
-// These delegate to another constructor: once the object owns the block, a later failure frees it through the
-// destructor.
+// Both constructors delegate to another one: once the object owns the block, a later failure frees it through
+// the destructor.
 storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t bytes,
                  const stream_ref& stream, saeta::tag label, std::size_t alignment, memory_kind kind)
     : storage(ctx, [&] {

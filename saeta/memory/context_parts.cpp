@@ -109,7 +109,7 @@ stream_lease::~stream_lease() {
     return;
   }
   if (made_in_ != fork_generation()) {
-    stream_.abandon(); // it belongs to the parent process
+    stream_.abandon(); // the stream belongs to the parent process
     return;
   }
   from_->take_back(std::move(stream_));

@@ -114,7 +114,7 @@ namespace {
 /// The points that a reader of one storage must wait for.
 point_set points_before_reading(storage& bytes) {
   if (bytes.ctx()->inherited()) {
-    bytes.ctx()->require_readable(); // and nothing is pending on the host
+    bytes.ctx()->require_readable(); // throws for memory of a device; on the host nothing is pending
     return {};
   }
   handover needed = bytes.ordering().find_dependencies(access::read, bytes.tag());
@@ -133,7 +133,7 @@ point_set points_before_reading(const std::vector<std::shared_ptr<storage>>& sto
   std::map<context*, point_set> everything; // one for each device, whatever the number of buffers
   for (const auto& bytes : storages) {
     if (bytes->ctx()->inherited()) {
-      bytes->ctx()->require_readable(); // and nothing is pending on the host
+      bytes->ctx()->require_readable(); // throws for memory of a device; on the host nothing is pending
       needed.emplace_back();
       continue;
     }

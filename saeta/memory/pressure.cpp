@@ -18,7 +18,7 @@ public:
     std::uint64_t id;
     std::string name;
     int priority;
-    bool repeated; ///< it is asked again as long as it frees something
+    bool repeated; ///< the hook is called again as long as it frees bytes
     std::shared_ptr<const room_maker> ask;
   };
 

@@ -49,8 +49,8 @@ enum class memory_event {
   adopt,       ///< a view of external memory began; no budget is charged
   release,     ///< that view ended
   spill,       ///< an unused table left the device; `tag` names the tier that it went to, if one took it
-  unspill,     ///< it came back; `tag` names the tier that it came from
-  demote,      ///< it moved on from a full tier to a slower one, which `tag` names
+  unspill,     ///< a spilled table came back; `tag` names the tier that it came from
+  demote,      ///< a spilled table moved from a full tier to a slower one, which `tag` names
 };
 
 [[nodiscard]] std::string_view to_string(memory_event kind) noexcept;

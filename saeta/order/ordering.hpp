@@ -37,13 +37,13 @@ namespace saeta {
 
 enum class access { read, write, read_write };
 
-/// What a use has to wait for.
+/// Work that a use has to wait for.
 struct requirement {
   point_set points;
   bool unknown = false; ///< true: for unknown work as well
 };
 
-/// What a consumer has to wait for if it gets the memory without a use of ours.
+/// Work that a consumer has to wait for if it gets the memory without a use token.
 struct handover : requirement {
   std::uint32_t seen = 0; ///< for `settle`
 };
@@ -75,9 +75,9 @@ public:
   /// Like `end_export`, for a consumer that named its last use.
   void end_export(access mode, const point_set& last) noexcept;
 
-  /// What an access outside of a use has to wait for: a hand-over or a host read. Blocks until a write use of
-  /// another thread ends, because its point exists only then. @throws error busy inside a write use of this
-  /// thread.
+  /// Finds the work that an access outside of a use token has to wait for: a hand-over or a host read. Blocks
+  /// until a write use of another thread ends, because its point exists only then.
+  /// @throws error busy inside a write use of this thread.
   [[nodiscard]] handover find_dependencies(access mode, std::string_view name);
   /// Everything that the release has to wait for. Nothing else can reach the state any more. The result lives
   /// as long as the state.

@@ -150,7 +150,7 @@ std::size_t reaper::shared::run_passed() {
   return count;
 }
 
-/// For the thread, which goes on without memory. True if something was released.
+/// The step of the thread. A lack of memory does not end the thread. Returns true if something was released.
 bool reaper::shared::try_run_passed() noexcept {
   try {
     return run_passed() != 0;

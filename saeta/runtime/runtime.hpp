@@ -24,7 +24,7 @@ struct device_entry {
   device_properties properties; ///< `free_bytes` of a CUDA device only if the process already uses it
 };
 
-/// What this build and this machine can do.
+/// The capabilities of this build and this machine.
 struct runtime_report {
   bool built_with_cuda = false;
   bool cuda_usable = false;

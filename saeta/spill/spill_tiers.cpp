@@ -186,7 +186,7 @@ void spill_tiers::grow(std::vector<std::size_t> sizes) {
   }
 }
 
-/// The pool of page-locked memory keeps what comes back. Nothing stays charged.
+/// Page-locks memory and returns it to the pool, which keeps it for later bodies. Nothing stays charged.
 void spill_tiers::page_lock(const std::vector<std::size_t>& sizes) noexcept {
   std::vector<block> blocks;
   try {

@@ -74,7 +74,7 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
 
 namespace {
 
-/// What the offsets of a column that is not cut point to: all bytes, or all rows of the child.
+/// All bytes, or all child rows, of a column with offsets that is not cut.
 child_rows all_child_rows(const column& from) {
   return {0, from.children().empty() ? static_cast<std::int64_t>(from.bytes().size())
                                      : from.children()[0].length()};

@@ -1,4 +1,4 @@
-// What the rows of columns refer to: windows of their buffers, of their children and of their dictionaries.
+// Finds the windows of buffers, children and dictionaries that the rows of columns refer to.
 //
 // What      The search descends the columns level by level. For all columns of a level, one read from the
 //           device gets the offsets that tell which children and bytes are needed, and one transfer gets the

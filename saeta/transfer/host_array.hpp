@@ -99,7 +99,7 @@ struct row_window {
 /// from row 0, so it keeps its offset. Without rows the window is empty.
 row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length);
 
-/// What the offsets or run ends of a window lead to: rows of a child, or bytes. Nothing for other types.
+/// The child rows or bytes that the offsets or run ends of a window refer to; empty for other types.
 /// @param of  its offsets and run ends are in host memory; the first and last are known to be in order and in
 ///            range
 child_rows rows_pointed_to(const host_array& of, const row_window& rows);

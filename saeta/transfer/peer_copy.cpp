@@ -182,7 +182,7 @@ private:
     return {arriving_buffer::kind::changed, changes_.size() - 1, 0, changes_.back().bytes};
   }
 
-  /// What is joined comes first, so that its windows follow one another.
+  /// The ranges that are joined come first, so that their windows are adjacent.
   void lay_out() {
     std::size_t ranges = changes_.size();
     for (moved_storage& storage : storages_) {

@@ -61,13 +61,14 @@ batch make_batch(const host_batch& source, dictionary_cache& dictionaries, const
   return batch;
 }
 
-/// What one array sends: its row window, and the value of its first offset.
+/// The part of one array that is sent: its row window, and the value of its first offset.
 struct sent_array {
   row_window rows;
   std::int64_t first_offset = 0;
 };
 
-/// What a batch sends: its arrays, each before its children, and the plan's range for each of their buffers.
+/// The contents of an upload: the arrays, each before its children, and the plan's range for each of their
+/// buffers.
 struct sending {
   static constexpr std::size_t absent = static_cast<std::size_t>(-1);
   std::vector<sent_array> arrays;

@@ -6,8 +6,7 @@ over all work of the device covers that read. Graph captures and forks run concu
 To see the storm fail, remove a guarantee and build again:
 
 * early release: the body of `set_unknown` in saeta/order/ordering.cpp. Columns are then overwritten before
-their
-  sums run, and most sums are wrong.
+  their sums run, and most sums are wrong.
 * captures: `captures_->active()` in `timelines::mark_device` (saeta/order/timeline.cpp). The driver then
   invalidates a capture.
 * forked children: `parent_used_cuda` in saeta/backend/cuda/probe.cpp (return false)

@@ -218,9 +218,7 @@ class Trip:
     def _show_to_libraries(self) -> Step:
         """Passes the table to libraries that take tables, and a column to JAX.
 
-        They come in addition to the frameworks of the other steps.
-
-        Not all of them support all Arrow types: half floats stop DuckDB, large decimals polars.
+        A library may not support all Arrow types: DuckDB refuses half floats, polars large decimals.
         """
         step = Step("columns to other libraries")
         known = [column for column in self.numbers if column.type.dtype in KNOWN_EVERYWHERE]

@@ -266,7 +266,8 @@ void require_fields(nb::handle requested, std::size_t fields) {
   }
 }
 
-/// The type to export if `wanted` is requested.
+/// Returns the type of the export: `wanted` if it was requested and views the same bytes, else the column's
+/// own.
 const data_type& choose_type(const data_type& own, const data_type& wanted) {
   return is_view_cast(own, wanted) ? wanted : own;
 }

@@ -18,8 +18,8 @@
 extern "C" {
 int PyGILState_Check(void);
 int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size);
-// One function under two names: the first from Python 3.13 on, the second before. The one that the
-// interpreter lacks is null.
+// One function under two names: the first from Python 3.13 on, the second before. The name that the
+// interpreter does not have is null.
 [[gnu::weak]] int Py_IsFinalizing(void);
 [[gnu::weak]] int _Py_IsFinalizing(void);
 }

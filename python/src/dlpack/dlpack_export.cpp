@@ -141,7 +141,7 @@ tensor_choices mask_of(const tensor_choices& values) {
   return mask;
 }
 
-/// Whether the values are wanted as they are, with nulls refused or beside a mask.
+/// Whether the tensor shows the values unchanged: nulls are refused, or exported as a separate mask.
 bool shows_values(const tensor_choices& of) {
   const bool as_they_are = of.nulls == tensor_nulls::refuse || of.nulls == tensor_nulls::masked;
   return as_they_are && !of.reinterpret && !of.codes && of.order == tensor_order::any && !of.type;

@@ -163,7 +163,7 @@ private:
   nb::list idle_;
   nb::bytes broker_;
   const connection* of_;
-  nb::object kept_; ///< the connection
+  nb::object kept_; ///< keeps `of_` alive
   nb::bytes end_;
 };
 

@@ -91,7 +91,7 @@ void bind_objects(table_class& c) {
            nb::sig("def __dir__(self) -> list[str]"))
       .def("_repr_html_", in_python("saeta._report.display", "table_html"),
            nb::sig("def _repr_html_(self) -> str"));
-  c.attr("__reversed__") = nb::none(); // as __iter__
+  c.attr("__reversed__") = nb::none(); // defined like __iter__
   // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();
 }

@@ -88,7 +88,7 @@ table_object concatenate(const std::vector<table_object>& tables) {
   return table_object(table::make(tables.front().value->ctx(), together, std::move(batches)));
 }
 
-/// The schema of the rows of all, or `meant`, which must allow them.
+/// The common schema of all tables, or `meant`, which must allow the rows of all of them.
 schema united_of(const std::vector<const schema*>& schemas, const std::vector<std::string>& names,
                  const schema* meant) {
   if (meant == nullptr) {

@@ -471,8 +471,8 @@ void cuda_backend::enable_peer_access(backend& other) {
     return;
   }
   give_access(peer);
-  // The device that memory opened by CUDA IPC lies on copies it, whichever stream asks. Without access to the
-  // target, driver 580.159 stages the copy through the host.
+  // The device that owns memory opened by CUDA IPC carries out the copy, whatever the stream. If it can't
+  // access the target, driver 580.159 stages the copy through the host.
   if (peer.can_access_peer(*this)) {
     peer.give_access(*this);
   }

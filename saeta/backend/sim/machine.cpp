@@ -186,7 +186,7 @@ void machine::mark_lost(gpu& home) {
   }
   home.lost = true;
   for (void* const pinned : memory_.pinned_of(home.ordinal)) {
-    keep_until_end(pinned); // it can no longer be freed
+    keep_until_end(pinned); // the allocation can no longer be freed
   }
   for (const auto& stream : schedule_.streams()) {
     if (stream->home == &home && stream->capture) {

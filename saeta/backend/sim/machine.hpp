@@ -56,7 +56,8 @@ struct gpu {
   arena memory;
   std::unordered_map<std::uintptr_t, std::shared_ptr<mapped_pool>> imported; ///< by handle
   std::uintptr_t imported_count = 0;
-  std::vector<std::weak_ptr<mapped_pool>> mapped; ///< those, and released ones with open allocations
+  /// Imported pools, and released ones that still have open allocations.
+  std::vector<std::weak_ptr<mapped_pool>> mapped;
   stream_state* legacy = nullptr;
   std::unordered_map<std::size_t, stream_state*> per_thread; ///< by thread_number()
   std::uint64_t used_bytes = 0;                              ///< bytes of the arena in live allocations

@@ -16,7 +16,7 @@
 namespace saeta {
 namespace {
 
-/// What a consumer gets, in the legacy or the versioned struct.
+/// The contents of an exported tensor, for the legacy and the versioned struct.
 struct view {
   void* data = nullptr;
   tensor_device device;
@@ -83,7 +83,8 @@ std::string reason_to_copy(const tensor_numbers& source, bool in_place, bool onl
                 " are not equally spaced in one allocation in the requested order");
 }
 
-/// Who waits for our work: the host, a stream of the consumer, or nobody if no ordering is wanted.
+/// Where the consumer's work is ordered after ours: on the CPU, on a stream, or nowhere if no ordering is
+/// wanted.
 struct consumer {
   bool on_cpu = false;
   std::optional<stream_handle> stream;

@@ -104,7 +104,7 @@ private:
   Managed* tensor_ = nullptr;
 };
 
-/// What keeps a tensor alive: a lender, or what the caller named.
+/// Keeps a tensor alive: through its deleter, or through the owner that the caller gave.
 template <class Managed>
 class tensor_owner {
 public:
@@ -215,7 +215,8 @@ placed_values place_tensor(const std::shared_ptr<context>& ctx, const foreign_va
   if (const auto own = share_again(known, *ctx, rows.lowest, rows.reach, ready); own && rows.bytes != 0) {
     return taken == way::copy ? placed_values{copy_view(ctx, *own, rows)} : placed_values{*own, true};
   }
-  // On a device the driver tells the kind: producers also hand out managed and page-locked memory as kDLCUDA.
+  // On a device the driver is asked for the kind: producers also export managed and page-locked memory as
+  // kDLCUDA.
   const std::optional<memory_kind> said = ctx->on_host() ? kind_of(rows.device) : std::nullopt;
   const buffer view = buffer::adopt(ctx, {.pointer = rows.lowest,
                                           .bytes = rows.reach,
@@ -295,7 +296,7 @@ void require_type(const field& wanted, const data_type& type, bool reinterpret) 
   }
 }
 
-/// Converts numbers of a tensor to symbols, as the caller's schema says.
+/// Converts numbers of a tensor to symbols, as the requested schema demands.
 column symbols_of(const field& wanted, const column& numbers) {
   try {
     return as_symbols(std::span(&numbers, 1), wanted.type.symbols()).front();

@@ -116,7 +116,7 @@ column numbers_of(const column& source, const dlpack_export& how) {
   if (becomes_numbers(type, how) && !type.is_decimal()) {
     return numbers_of(plain_numbers(source), how);
   }
-  if (becomes_numbers(type, how)) { // as other numbers are: floats are rounded, integers are not
+  if (becomes_numbers(type, how)) { // like other numbers: floats are rounded, integers are not
     return cast(source, *how.type, how.type->is_floating() ? cast_rule::round : cast_rule::exact);
   }
   return source;

@@ -1,4 +1,4 @@
-// What the metadata of a message or a footer say, checked: their only reader.
+// Checks and reads the metadata of messages and footers. No other code reads it.
 //
 // What      Every number is checked here, before anything follows an offset: the tables of the FlatBuffer,
 //           also those that nobody reads; versions and codecs; rows and nulls; buffers, which lie inside the

@@ -107,7 +107,7 @@ std::vector<std::byte> encode_footer(const schema& described, const file_footer&
 /// @param flat  the FlatBuffer of the message
 void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat);
 
-/// What a message says of its batch, besides its rows.
+/// Properties of a batch that its message states besides the rows.
 struct batch_kind {
   std::optional<std::int64_t> dictionary = {}; ///< id, if the rows are values of a dictionary
   bool is_delta = false;                       ///< the values are added to the dictionary

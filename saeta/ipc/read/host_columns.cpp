@@ -93,7 +93,7 @@ public:
   }
 
 private:
-  /// The same values as another column of their id describes them.
+  /// The same values with the type that another column with the same dictionary id declares.
   static host_array retyped(host_array of, const data_type& type) {
     of.type = type;
     for (std::size_t i = 0; i < of.children.size(); ++i) {

@@ -49,7 +49,7 @@ private:
     bool shares_parts = false;                 ///< joined values view memory of the parts
     std::vector<std::shared_ptr<void>> owners; ///< of the memory of parts that came in messages
     std::vector<std::shared_ptr<void>> joined; ///< of the memory of parts that were joined
-    std::shared_ptr<const host_array> values;  ///< null until somebody asks for them
+    std::shared_ptr<const host_array> values;  ///< null until `values` is called
     std::size_t version = 0;                   ///< how often all values were given
     std::vector<std::size_t> inner; ///< versions of the dictionaries that the values have themselves
   };

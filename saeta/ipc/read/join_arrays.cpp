@@ -45,7 +45,8 @@ public:
       }
     }
     if (type.id() == type_id::dictionary) {
-      array.dictionary = parts.back()->dictionary; // it begins with those of the other parts
+      // The last dictionary begins with the values of the earlier ones.
+      array.dictionary = parts.back()->dictionary;
     }
     join_children(parts, array);
     return array;

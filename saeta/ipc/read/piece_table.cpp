@@ -52,7 +52,7 @@ private:
     pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
     nodes_ = layout->nodes;
     buffers_ = layout->buffers;
-    // As in libarrow: of a dictionary only the field says how many values there are.
+    // As in libarrow: the number of values of a dictionary is that of its field node.
     rows_ = tree_.root_label.empty() ? layout->rows : nodes_[0].length;
     if (message.first_row > rows_ || (message.rows > rows_ - message.first_row)) {
       throw error(errc::format,

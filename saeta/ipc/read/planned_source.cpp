@@ -139,8 +139,7 @@ void planned_source::add_messages(const planned_messages& messages, const dictio
   next_order_ += count;
 }
 
-/// Dictionaries are told apart by the order in which the columns have them, because their ids may differ from
-/// source to source.
+/// Dictionaries of several sources are matched by the order of their columns, because their ids may differ.
 void planned_source::add_dictionaries(const planned_messages& planned_messages,
                                       const dictionary_trees& trees) {
   dictionary_batches_.resize(trees.trees.size());

@@ -1,4 +1,4 @@
-// What a plan needs to know of sources: where their messages are, and the trees of the columns to read.
+// What plans know about sources: the positions of messages, and the trees of the columns to read.
 //
 // What      Both are found once, before any body is read. Messages of a file are found in its footer, those of a
 //           stream by walking from message to message. Only sources that a plan can take (whole_read.hpp) are

@@ -191,7 +191,7 @@ bool has_dictionaries_inside(const host_array& values) {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// What a compressed buffer begins with: the number of its decoded bytes.
+/// A compressed buffer begins with the number of its decoded bytes.
 constexpr std::size_t claim_bytes = sizeof(std::int64_t);
 
 } // namespace

@@ -47,7 +47,7 @@ inline constexpr std::size_t body_unit = 8; ///< alignment of buffers in a body
 // Failure   error format: offsets or children that contradict each other.
 // Standard  Arrow IPC format, "RecordBatch message".
 
-/// Bytes that are brought while they are written.
+/// Bytes that are downloaded while they are written.
 class late_bytes {
 public:
   late_bytes() = default;
@@ -79,7 +79,7 @@ struct encoded_rows {
 encoded_rows encode_rows(std::int64_t rows, std::span<const host_array> arrays,
                          const std::shared_ptr<const void>& keepalive);
 
-/// What all messages of a file or stream have in common.
+/// Options of all messages of a file or stream.
 struct message_options {
   container format = container::file;
   bool deltas = false;                      ///< in streams; files always have them

@@ -37,7 +37,7 @@ private:
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
   std::atomic<std::uint64_t> fail_allocation_{0}; ///< allocations up to the last that fails
-  std::atomic<std::uint64_t> failing_{1};         ///< how many of these fail
+  std::atomic<std::uint64_t> failing_{1};         ///< allocations from now until the last that fails
   std::atomic<std::uint64_t> fail_free_{0};
   std::atomic<std::uint64_t> failures_{0};
 };

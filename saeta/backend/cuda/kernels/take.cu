@@ -1,4 +1,5 @@
-// Moves chosen rows of many columns in one launch, and counts beforehand what rows with offsets add.
+// Moves chosen rows of many columns in one launch. Counts beforehand how many bytes or child rows the chosen
+// rows of strings and lists have.
 #include "saeta/backend/cuda/kernels/block_sum.cuh"
 #include "saeta/backend/cuda/kernels/kernels.hpp"
 #include "saeta/backend/cuda/kernels/take_lists.cuh"
