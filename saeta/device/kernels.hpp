@@ -95,9 +95,9 @@ struct kernel_table {
   void (*expand)(stream_handle stream, std::span<const list_expansion> expansions,
                  const list_expansion* uploaded);
 
-  /// Counts the values that the rows of each step add to its result; all steps are of counted kinds. Stores the
-  /// sum of all tiles before each tile of a step in `sums`, and the total of each step in `count`; both are
-  /// device memory. No-op without steps.
+  /// Counts the values that the rows of each step add to its result; all steps are of counted kinds.
+  /// Stores the sum of all tiles before each tile of a step in `sums`, and the total of each step in `count`;
+  /// both are device memory. No-op without steps.
   void (*count_taken)(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* count);
 
   /// Performs the steps in any order. No-op without steps.

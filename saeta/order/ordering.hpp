@@ -88,8 +88,9 @@ public:
     return writes_;
   }
   /// Says that the unknown work that conflicts with `mode` is covered: by `everything` or, if that is empty,
-  /// by a use that has waited for it. @param seen  what `acquire` or `find_dependencies` returned before those
-  /// points were taken. @throws std::bad_alloc.
+  /// by a use that has waited for it.
+  /// @param seen  what `acquire` or `find_dependencies` returned before those points were taken.
+  /// @throws std::bad_alloc.
   void settle(access mode, const point_set& everything, std::uint32_t seen);
 
 private:

@@ -1,1 +1,1 @@
-"""What reads and writes files: sources, data sets, readers, scans, targets, progress, and Parquet."""
+"""Reading and writing files: sources, data sets, readers, scans, targets, progress, and Parquet."""

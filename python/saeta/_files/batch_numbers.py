@@ -1,4 +1,4 @@
-"""The batches of sources that a caller names: by a number, a range, a slice, a pair or a list."""
+"""The argument `batches` of readers: a number, a range, a slice, a pair or a list of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BatchNumbers: TypeAlias = int | Sequence[int] | slice | None
 
 
 def is_list(batches: Any) -> bool:
-    """Whether batches are given by a list of their numbers, and not as a range."""
+    """Whether `batches` is a list of numbers, and not a range."""
     step = batches.step if isinstance(batches, range | slice) else None
     return isinstance(batches, list) or hasattr(batches, "__array__") or step not in (None, 1)
 
@@ -45,10 +45,10 @@ def range_of(batches: Any) -> tuple[int, int]:
 
 
 def numbers_of_slice(batches: slice, count: int) -> range:
-    """Returns the numbers of a slice, which may go beyond the end or count from it.
+    """Returns the numbers of a slice, whose bounds may be negative or beyond the end.
 
     Args:
-        count: of all batches; -1 if it is not known.
+        count: the number of all batches; -1 if it is not known.
     """
     if count < 0:
         raise InvalidError(

@@ -1,4 +1,4 @@
-"""Batches of Arrow IPC files for the tasks of an engine: found without being read, and read in runs."""
+"""Batches of Arrow IPC files for tasks of an engine such as Dask: listed from metadata, read in runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saeta.errors import TypeMismatch
 
 
 class FileBatch(NamedTuple):
-    """A batch of a file, as the metadata of the file describe it."""
+    """A batch of a file, as the file's metadata describe it."""
 
     file: Listed
     number: int | None  # in the file; None stands for all of a file whose batches are not known
@@ -26,7 +26,7 @@ class FileBatch(NamedTuple):
     compressed: bool
 
     def may_precede(self, other: FileBatch) -> bool:
-        """Whether one read can have both batches."""
+        """Whether one read can have this batch and then the other."""
         known = self.number is not None and other.number is not None
         return known and self.file.filesystem is other.file.filesystem
 
@@ -41,7 +41,7 @@ class Run(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What the metadata of files say."""
+    """What the metadata of some files describe: their batches and their common schema."""
 
     batches: list[FileBatch]
     schema: Schema  # of the rows of all files

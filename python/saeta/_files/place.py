@@ -95,7 +95,7 @@ def place(
 
 
 def _runs_of_equal_bytes(whole: Reader, parts: int) -> list[tuple[int, int]]:
-    """Cuts the batches into consecutive runs [first, last). Each batch goes where its middle byte is."""
+    """Cuts the batches into a run [first, last) for each part: that of a batch has its middle byte."""
     if not whole.planned:
         raise UnsupportedError(
             "by='bytes' needs to know the batches before they are read, and a source is a stream or has an "
@@ -139,13 +139,13 @@ def _read_at_once(readers: Sequence[Reader], homes: Sequence[Context]) -> list[T
             each.start()
         for each in threads:
             each.wait()
-    except BaseException:  # Ctrl-C while it waits, or no thread
+    except BaseException:  # Ctrl-C during the wait, or the system has no more threads
         end_all()
         for each in threads:
             each.wait()
         made.clear()
         raise
     if failures:
-        made.clear()  # the traceback of the failure keeps this list
+        made.clear()  # the traceback of the failure keeps this list alive
         raise failures[0]
     return [each for each in made if each is not None]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is read of sources, and how: the arguments of `saeta.read_ipc`."""
+    """The arguments of `saeta.read_ipc` that choose what is read, and how."""
 
     columns: Any = None  # a name, or an iterable of names
     batches: BatchNumbers = None
@@ -43,7 +43,8 @@ def open_reader(files: Sequence[Listed], options: ReadOptions) -> Reader:
     batches = options.batches
     if len(files) == 1 and options.schema is None and (batches is None or _is_range(batches)):
         return _open(files[0], options)
-    file_options = replace(options, batches=None)  # which are numbered through all files
+    # `batches` are numbered through all files, so they are chosen later.
+    file_options = replace(options, batches=None)
     keep_open = len(files) == 1 or _may_stay_open(len(files))
     return _join([_open(file, file_options, keep_open) for file in files], options)
 
@@ -88,7 +89,7 @@ def _join(readers: list[Reader], options: ReadOptions) -> Reader:
 
 
 def _is_range(batches: Any) -> bool:
-    """Whether batches are given by numbers [first, last) that do not depend on how many there are."""
+    """Whether batches are a range [first, last) that does not depend on the number of all batches."""
     return not isinstance(batches, slice) and not batch_numbers.is_list(batches)
 
 
@@ -117,7 +118,7 @@ def _names(columns: str | Iterable[str]) -> list[str]:
 
 
 def _schema(options: ReadOptions) -> Schema:
-    """Returns the schema that a caller gives, of the columns that are read."""
+    """Returns the part of the caller's schema for the columns that are read."""
     schema = options.schema if isinstance(options.schema, Schema) else Schema(options.schema)
     if options.columns is None:
         return schema
@@ -125,7 +126,7 @@ def _schema(options: ReadOptions) -> Schema:
 
 
 def _leave_out_index(reader: Reader, schema: Schema | None) -> None:
-    """Lets a reader read no columns of an index of pandas, but those that the schema names."""
+    """Excludes the columns of an index of pandas from a read, except those that the schema names."""
     own = reader.schema
     columns = without_index(own.names, own.metadata, () if schema is None else schema.names)
     if columns is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Readable(Protocol):
-    """What a scan needs of a reader."""
+    """The interface of a reader that a scan needs."""
 
     @property
     def schema(self) -> Schema: ...
@@ -134,13 +134,13 @@ class Scan:
 
 
 class Closable(Protocol):
-    """What is read. Closing it ends the reading of another thread."""
+    """Something that a thread reads. `close` ends a read of another thread."""
 
     def close(self) -> None: ...
 
 
 class _Batches:
-    """What Python reads one by one: the state that the consumers of a scan share.
+    """Batches that Python reads one by one: the state that the consumers of a scan share.
 
     Like a `WindowScan` it has no reference to the Scan, so that dropping the Scan stops the reading.
     """
@@ -173,10 +173,10 @@ class _Batches:
 
 
 class ReadOnRequest(_Batches):
-    """What is read when it is taken, by one thread at a time.
+    """Batches that are read when they are taken, by one thread at a time.
 
-    These are batches of a stream that is still being sent, because nothing could end the wait of a thread
-    that reads ahead; views, which cost less than the thread; and windows without room.
+    Used for batches of a stream that is still being sent, because nothing could end the wait of a thread that
+    reads ahead; for views, which cost less than a thread; and for windows that had no room.
     """
 
     def __init__(self, reader: Closable, read: Callable[[], Any], owner: str = "scan") -> None:
@@ -214,11 +214,12 @@ class ReadAhead(_Batches):
     ) -> None:
         super().__init__(reader, read, owner)
         self._state = threading.Lock()
-        self._turn = threading.Lock()  # of those who read in place of the thread
+        self._turn = threading.Lock()  # held by threads that read in place of the reading thread
         self._ready: deque[Any] = deque()
         self._failure: BaseException | None = None
-        self._rooms: SimpleQueue[None] = SimpleQueue()  # a token for each batch that may be read
-        self._news: SimpleQueue[None] = SimpleQueue()  # a token if those who wait have to look again
+        self._rooms: SimpleQueue[None] = SimpleQueue()  # one token for each batch that may be read
+        # One token when waiting threads have to look at the state again.
+        self._news: SimpleQueue[None] = SimpleQueue()
         for _ in range(in_flight):
             self._rooms.put(None)
         self._worker = Worker(self._run, f"saeta-{owner}")
@@ -256,7 +257,7 @@ class ReadAhead(_Batches):
                 self._wait_for_news()
 
     def _tell(self) -> None:
-        """Lets one of those who wait look at the state. It tells the next one."""
+        """Wakes one waiting thread, which looks at the state and wakes the next one."""
         if self._news.empty():
             self._news.put(None)
 
@@ -270,9 +271,10 @@ class ReadAhead(_Batches):
         return self._done and not self._ready
 
     def _read_again(self) -> Any:
-        """Reads a batch in the caller that had no room in the budget ahead of time.
+        """Reads a batch again that had no room in the budget, on the calling thread.
 
-        The batch before it may be gone by now. Then a thread reads ahead again.
+        The batch before it may have been released meanwhile. If there is room now, the thread reads ahead
+        again.
         """
         batch = self._read()
         self._done = batch is None
@@ -280,7 +282,7 @@ class ReadAhead(_Batches):
             self._worker = Worker(self._run, f"saeta-{self._owner}")
         self._failure = None
         if not self._done:
-            with self._state:  # `next` of other threads starts it as well
+            with self._state:  # `next` of another thread may have started it already
                 self._worker.start()
         return batch
 
@@ -291,11 +293,11 @@ class ReadAhead(_Batches):
                 return
             try:
                 batch = self._read()
-            except BaseException as failure:  # raised in the thread that takes the batch
+            except BaseException as failure:  # the thread that takes the batch raises it
                 with self._state:
-                    if not self._stopped:  # its traceback keeps what was being read
+                    if not self._stopped:  # the traceback of the failure keeps the source alive
                         self._failure = failure
-                self._rooms.put(None)  # for the thread that goes on
+                self._rooms.put(None)  # gives the token back, for a thread that reads ahead later
                 self._tell()
                 return
             with self._state:
@@ -308,7 +310,7 @@ class ReadAhead(_Batches):
             self._tell()
             if batch is None:
                 return
-            del batch  # its consumer may release it while the next one is read
+            del batch  # the consumer may release the batch while the next one is read
 
     def close(self) -> None:
         """Ends the reading."""
@@ -351,7 +353,7 @@ class _Rows:
 
 
 def read_ahead(reader: Readable, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead:
-    """Returns batches that a thread reads ahead, of `batch_rows` rows unless that is 0."""
+    """Returns batches that a thread reads ahead; 0 `batch_rows` keeps the batches of the source."""
     return ReadAhead(reader, _one_by_one(reader, ctx, batch_rows), in_flight)
 
 
@@ -363,17 +365,17 @@ def _one_by_one(reader: Readable, ctx: Context, batch_rows: int) -> Callable[[],
 
 
 def _batches(reader: Reader, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead | ReadOnRequest:
-    """Returns the batches of a reader that does not read them in windows."""
+    """Returns the batches of a reader that can't read windows."""
     if reader.live or _gives_views(reader):
         return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
     return read_ahead(reader, ctx, batch_rows, in_flight)
 
 
 def _gives_views(reader: Reader) -> bool:
-    """Returns whether batches that no plan reads are views."""
+    """Whether batches that are read one by one are views of the file."""
     try:
         return reader.planned and not any(reader.batch_compressed)
-    except FormatError:  # in the metadata of a batch, which raises it when it is taken
+    except FormatError:  # the metadata of a batch are broken: the error is raised when the batch is taken
         return False
 
 

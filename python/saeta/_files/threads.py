@@ -22,11 +22,11 @@ class Worker:
         self._running.acquire()
 
     def start(self) -> None:
-        """Starts the thread, once. RuntimeError if the system has no thread."""
+        """Starts the thread. Call it once. RuntimeError if the system has no more threads."""
         if self._begun:
             return
         start = self._start
-        self._begun = True  # no interrupt comes between this and the start, which is one call
+        self._begun = True  # one call starts the thread, so no interrupt can come between the two
         try:
             start_new_thread(start, ())
         except RuntimeError:
@@ -42,10 +42,10 @@ class Worker:
                 self._thread.join()
 
     def _start(self) -> None:
-        """Starts the thread on another one, where no handler of a signal runs."""
+        """Starts the thread from another thread, where Python runs no signal handlers."""
         try:
             self._thread.start()
-        except RuntimeError:  # there is no thread more: this one does the work
+        except RuntimeError:  # the system has no more threads: this thread does the work
             self._work()
 
     def _work(self) -> None:
