@@ -1,4 +1,5 @@
-// Numbers the tiles of a list of steps. A tile is what a block of threads does at a time.
+// Numbers the tiles of a list of steps. A tile is the part of a step that a block of threads does at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,8 @@ struct data_set_options {
 
 class data_set {
 public:
-  /// @param readers  at least one, of which nothing was read. With several of them or with options they have
-  /// no range of batches themselves, and all have the same options.
+  /// @param readers  at least one reader; none has read a batch yet. If there are several readers or `options`
+  /// are set, no reader has a range of batches itself, and all have the same `read_options`.
   explicit data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_options& options = {});
   data_set(const data_set&) = delete;
   data_set& operator=(const data_set&) = delete;

@@ -168,7 +168,8 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
   }
 }
 
-/// A message is accepted once it was used. After a failure that is not the source's it is read again.
+/// Accepts a message only after its batch was made, so that the next call reads the same message again if the
+/// batch failed for another reason than the source, such as a budget without room.
 std::optional<batch> reader::impl::read_next(const std::shared_ptr<context>& ctx) {
   const bool views = ctx->on_host() && options.copy != copy_policy::always;
   messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, ctx);

@@ -129,7 +129,8 @@ public:
   /// Borrows a stream of the context's pool. @throws error busy beyond `max_streams`.
   [[nodiscard]] stream_lease borrow_stream();
 
-  /// Blocks the host, counted as one synchronization. Returns at once, uncounted, if the set is empty.
+  /// Blocks the host until the points have passed, and counts one synchronization. Returns at once and counts
+  /// nothing if the set is empty.
   void synchronize(const point_set& awaited);
   void synchronize(stream_ref stream);
 

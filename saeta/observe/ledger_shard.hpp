@@ -51,7 +51,7 @@ struct tag_sum {
   std::uint64_t buffers = 0;
 };
 
-/// A budget, or everything.
+/// The sums of one budget, or those of the whole ledger.
 struct account {
   const budget* of = nullptr; ///< alive while `charged_buffers` is not 0
   tag_sum* first = nullptr;

@@ -45,7 +45,7 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
 
 
 def is_list(source: Any) -> bool:
-    """Whether a source stands for several ones."""
+    """Whether a source is a list of sources, or an iterator of them."""
     return isinstance(source, list | tuple) or (isinstance(source, Iterator) and not hasattr(source, "read"))
 
 

@@ -23,7 +23,7 @@ class FileSystem(Protocol):
         """Returns "file", "directory", or "" if there is nothing, or the file system can't tell."""
 
     def list_files(self, folder: str, *, deep: bool) -> list[str]:
-        """Returns the paths of the files in a folder, `deep`: in the folders below it as well."""
+        """Returns the paths of the files in a folder; if `deep`, also of those in folders below it."""
 
     def open(self, path: str) -> Any:
         """Returns a file with `size()` and `read_at(count, offset)`, which any thread may call."""
@@ -35,7 +35,7 @@ class FileSystem(Protocol):
         """Opens a file to write."""
 
     def abort(self, file: Any, path: str) -> None:
-        """Removes what was written to a file, as far as the file system can."""
+        """Removes a partly written file, as far as the file system can."""
 
 
 class _OfPyarrow(NamedTuple):

@@ -200,7 +200,7 @@ def _described(
 
 
 def _together(files: Sequence[tuple[str, Any]], meant: Any) -> Any:
-    """Returns the schema of the rows of all files, by pyarrow's schemas and the names of files."""
+    """Returns the schema of the rows of all files, from pyarrow's schemas and the names of the files."""
     expected = files[0][1] if meant is None else meant
     others = [each for each in files if not each[1].equals(expected)]
     if not others:

@@ -1,7 +1,7 @@
-"""The batches of an epoch: its windows are read ahead, cut into whole batches, and become tensors.
+"""The batches of an epoch: its windows are read ahead, cut into whole batches, and converted to tensors.
 
-Conversions are made once for many batches: a kernel and a hand-over for each column, whose result is then cut
-into batches without a copy. Strings, lists and arrays of JAX are handed over batch by batch.
+A conversion makes many batches at once: one kernel and one hand-over for each column, whose result is then
+cut into batches without a copy. Strings, lists and arrays of JAX are handed over batch by batch.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, In
 
 ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
 MATRIX = "matrix"
-TORCH_CUTS = 64  # views made at once: more would have left the processor's caches before they are used
+# Views made at once: the first of more views would have left the processor's caches before its use.
+TORCH_CUTS = 64
 
 # The beginnings of Arrow's format strings of types.
-NUMBERS = (*"cCsSiIlLefgb", "d:")  # decimals have parameters behind theirs
+NUMBERS = (*"cCsSiIlLefgb", "d:")  # the parameters of decimals come after "d:"
 FLOATS = tuple("efg")
 VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
 
@@ -60,8 +61,8 @@ VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
 class Windows:
     """The rows of the loads of an epoch, one load after the other, read ahead of the program.
 
-    If one has no room, those that were read ahead are given back, and from then on each one is read when it
-    is taken.
+    If a load has no room, the loads that were read ahead are released, and from then on each load is read
+    when it is taken.
 
     Args:
         views: whether rows may be views of files. Permuted ones are copied: they are looked up in one piece
@@ -94,7 +95,7 @@ class Windows:
         self._reader = data.open(ctx, columns, loads, ahead=prefetch, views=views)
 
     def take(self) -> Table | None:
-        """Returns the rows of the next load, or None at the end."""
+        """Returns the rows of the next load; None after the last one."""
         try:
             try:
                 rows = self._reader.next()
@@ -103,7 +104,7 @@ class Windows:
                     raise
                 self.read_on_request()
                 rows = self._reader.next()
-        except ClosedError:  # nothing was wrong with what was read
+        except ClosedError:  # closed during the read: nothing is wrong with the rows
             self.require_open()
             raise
         except Error as failure:
@@ -114,13 +115,13 @@ class Windows:
         return rows
 
     def place(self) -> str:
-        """Returns where the rows are that were taken last, for messages."""
+        """Returns the place of the rows that were taken last, for messages."""
         if self._taken > len(self._loads):
             return "the last rows"
         return self._data.describe(self._loads[self._taken - 1].spans)
 
     def read_on_request(self) -> None:
-        """Gives back what was read ahead, and reads the rows of each load when they are taken from now on."""
+        """Releases the loads that were read ahead. From now on each load is read when it is taken."""
         self._reader.close()
         self.wait()
         self.are_ahead = False
@@ -138,12 +139,12 @@ class Windows:
             raise ClosedError("the loader is closed")
 
     def stop(self) -> None:
-        """Ends the reading within 50 ms. Taking a window is then a ClosedError."""
+        """Ends the reading within 50 ms. `take` then raises ClosedError."""
         self.is_open = False
         self._reader.close()
 
     def wait(self) -> None:
-        """Waits until the thread has ended."""
+        """Waits until the thread that reads ahead has ended."""
         if isinstance(self._reader, ReadAhead):
             self._reader.wait()
 
@@ -152,7 +153,7 @@ _all: WeakSet[Windows] = WeakSet()
 
 
 def _close_in_child() -> None:
-    """Lets a child of fork find that the windows are those of its parent."""
+    """Marks the windows as closed in a child of fork, because they belong to its parent."""
     for each in _all:
         each.is_open = False
 
@@ -162,16 +163,16 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 @dataclass(slots=True)
 class Cutter:
-    """Cuts tables into pieces of whole batches. What is left of a table begins the next batch."""
+    """Cuts tables into pieces of whole batches. The next batch begins with the rows left of a table."""
 
     size: int  # rows of a batch
     left: list[Table] = field(default_factory=list)
-    rows: int = 0  # that are left
+    rows: int = 0  # the number of rows in `left`
 
     def cut(self, table: Table) -> list[Table]:
-        """Returns parts of the table whose rows are a multiple of the size of a batch.
+        """Returns parts of the table whose numbers of rows are multiples of the size of a batch.
 
-        A part is of one piece, or it is one batch that is to be joined.
+        A part is of one piece, or it is one batch whose pieces are joined later.
         """
         found: list[Table] = []
         for piece in table.batches:
@@ -190,7 +191,7 @@ class Cutter:
         return found
 
     def rest(self) -> list[Table]:
-        """Returns what is left as one batch, if anything is left."""
+        """Returns the rows that are left as one batch, or nothing if there are none."""
         left, self.left, self.rows = self.left, [], 0
         return [concat_tables(left)] if left else []
 
@@ -201,22 +202,22 @@ class Cutter:
 
 @dataclass(eq=False)
 class Batches(Iterator[Any]):
-    """Yields the batches of a rank. Nothing of a window is kept when the next one is taken.
+    """Yields the batches of a rank. Keeps no memory of a window when the next one is taken.
 
-    It is not a generator: the end of one that is dropped runs as lines of Python in a destructor, where an
+    It is not a generator: a dropped generator ends by running lines of Python in a destructor, where an
     interrupt is lost. An error ends the iterator.
     """
 
     windows: Windows
     features: Features
-    place: Place  # follows the batches that are taken
-    step: int  # from one batch of the rank to the next one
+    place: Place  # counts the batches that are taken
+    step: int  # the distance from one batch of the rank to the next one
     cutter: Cutter
     end: _Ending  # stops the windows
     groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
     made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
     is_last: bool = False  # whether all windows were taken
-    is_converting: bool = False  # whether an error is one of converting rows
+    is_converting: bool = False  # whether an error comes from converting rows
     ended: bool = False
 
     def __next__(self) -> Any:
@@ -276,18 +277,18 @@ class Batches(Iterator[Any]):
 
 
 class Features:
-    """What a loader makes of its columns.
+    """The tensors that a loader makes of its columns.
 
     Args:
         schema: the columns that are read.
-        coders: what makes the codes of columns.
+        coders: the coders of columns that become codes, by their names.
     """
 
     def __init__(self, schema: Schema, options: Options, coders: Mapping[str, Coder]) -> None:
         self._to = options.to
         self._coders = coders
         self._single = options.matrix is True
-        self._plans: dict[str, Tensor | Lists] = {}  # by the keys of what is yielded
+        self._plans: dict[str, Tensor | Lists] = {}  # by the keys of the yielded dict
         matrices = {} if options.matrix in (None, False) else _matrices(schema, options.matrix)
         if options.to == "table":
             return
@@ -379,7 +380,7 @@ class Features:
         return Tensor(key, names, True, is_float, how)
 
     def _shown_type(self, name: str, key: str, type_: DataType, choice: Choice) -> DataType:
-        """Returns the type of the values that become the tensor of a key: codes, or those of a dictionary."""
+        """Returns the type of the values that a tensor shows: of the codes, or of a dictionary's values."""
         if name in self._coders:
             return DataType("int64")
         values = type_.value_type
@@ -419,8 +420,8 @@ def conversion_of(
     """Returns how values become a tensor.
 
     Args:
-        dtype: unless another one is chosen for this key alone.
-        only_own_dtype: whether a type that is chosen for all keys is not meant.
+        dtype: the type of the numbers, unless the caller chose another one for this key alone.
+        only_own_dtype: whether a type that the caller chose for all keys is ignored.
     """
     chosen: Any = dtype
     if choice.is_own:
@@ -432,7 +433,7 @@ def conversion_of(
         nulls = "nan"
     elif choice.nulls == "fill":
         fill = 0 if choice.fill is None else choice.fill
-    elif choice.nulls == "nan":  # other numbers have no NaN
+    elif choice.nulls == "nan":  # types that are not floats have no NaN
         fill = choice.fill
     return Conversion(nulls, fill, choice.nulls == "mask", reinterpret, codes, order, chosen)
 
@@ -456,7 +457,7 @@ def values_of(type_: DataType, *, is_chosen: bool, is_inside: bool = False) -> D
     if type_.format.startswith("+w"):
         return values_of(type_.fields[0].type, is_chosen=is_chosen, is_inside=True)
     if type_.is_symbol or (type_.format.startswith("t") and not type_.format.startswith("ti")):
-        has_tensor = not is_inside  # the loader asks for the numbers of rows only
+        has_tensor = not is_inside  # the loader converts these types for rows only, not inside of lists
     elif type_.format.startswith("d:"):
         has_tensor = is_chosen
     else:
@@ -472,7 +473,7 @@ def _plan_of_lists(key: str, type_: DataType, choice: Choice) -> Lists:
             refuse_column(key, each.type, type_)
         is_float = values.format.startswith(FLOATS)
         how = conversion_of(choice, is_float, only_own_dtype=not values.format.startswith(NUMBERS))
-        if with_mask:  # which is for rows
+        if with_mask:  # a mask is for rows only
             how = how._replace(with_mask=False, fill=choice.fill)
     fill = 0 if choice.fill is None else choice.fill
     return Lists(key, is_float and not with_mask, how, with_mask, choice.lists == "padded", fill)

@@ -1,4 +1,4 @@
-"""The codes of columns: for each row the place of its value in a list, the same in all files."""
+"""The codes of columns: a code is the index of a row's value in a list of values, the same in all files."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def _of_type(name: str, type: DataType, values: list[Any]) -> Column:  # noqa: A
 
 
 def _values_of_dictionaries(none: Column, data: Data) -> Column:
-    """Returns the values of the dictionaries in the first batch of each file, each once, in their order.
+    """Returns the distinct values of the dictionaries in the first batch of each file, in their order.
 
-    `none` has their name and type, and no rows.
+    `none` is an empty column of their name and type.
     """
     spans = data.firsts()
     reader = data.open(none.context, [none.name], [Load([span], None) for span in spans], ahead=0)
@@ -92,14 +92,14 @@ def _values_of_dictionaries(none: Column, data: Data) -> Column:
 
 
 def _parts(column: Column) -> list[tuple[Column, Column]]:
-    """Returns values and indices of the chunks of a column. One that is not a dictionary is made one."""
+    """Returns values and indices of the chunks of a column. Makes a dictionary of a plain column."""
     return (column if column.type.value_type is not None else _encoded(column))._dictionary_parts()
 
 
 def _encoded(column: Column) -> Column:
     """Returns a column as a dictionary of its values in the order of their first rows.
 
-    pyarrow finds them, so those of a device pass through host memory.
+    pyarrow finds the values, so a column of a device passes through host memory.
     """
     pyarrow = load("pyarrow", "codes of values")
     values = column.to_arrow()
@@ -110,7 +110,7 @@ def _encoded(column: Column) -> Column:
 
 
 class _OfText:
-    """A symbol table has the values, and symbols are its places: the kernels of symbols make the codes."""
+    """Codes of text: the symbols of a table that has the values. Kernels of symbols make them."""
 
     def __init__(self, name: str, values: list[str]) -> None:
         self.values = values
@@ -127,7 +127,10 @@ class _OfText:
 
 
 class _OfValues:
-    """The host finds the codes of the values of a dictionary, and its rows take them on their device."""
+    """Codes of other values.
+
+    The host finds the code of each value of a dictionary, and the device looks up the code of each row.
+    """
 
     def __init__(self, values: Column) -> None:
         self._values = values
@@ -166,7 +169,7 @@ def _rows_of_values(values: Column) -> dict[Hashable, int]:
 
 
 def _key_of(type: DataType) -> Callable[[Any], Hashable]:  # noqa: A002
-    """Returns what makes equal keys of equal values, from the bytes of the Arrow layout."""
+    """Returns a function that makes equal keys of equal values, from the bytes of the Arrow layout."""
     if type.format in FLOATS:
         return lambda raw: _key_of_float(struct.unpack(FLOATS[type.format], raw)[0])
     if type.format.startswith("d:"):  # pyarrow encodes narrow decimals as wide ones

@@ -201,11 +201,11 @@ def _key(seed: int, epoch: int, part: str) -> int:
 
 
 class Data:
-    """Batches that are read span by span.
+    """The data of a loader: batches that are read span by span.
 
     Attributes:
         schema: names and types of the columns that are read.
-        batches: what the metadata say of each batch.
+        batches: rows and bytes of each batch, from the metadata.
         is_table: whether the rows are in memory already.
     """
 
@@ -230,7 +230,7 @@ class Data:
 
         Args:
             ahead: the number of loads that are read before they are requested.
-            views: whether views of files are given, which nobody can write to, where there can be such.
+            views: whether rows may be read-only views of files, where the format allows views.
         """
         raise NotImplementedError
 
@@ -238,15 +238,15 @@ class Data:
         """Releases the files."""
 
     def identity(self) -> list[Any]:
-        """Returns what identifies the rows: the names of the files, and rows and bytes of each batch."""
+        """Returns an identity of the rows: the names of the files, and rows and bytes of each batch."""
         return [self.names, [(batch.rows, batch.nbytes) for batch in self.batches]]
 
     def firsts(self) -> list[Span]:
-        """Returns the rows whose dictionaries are looked at: the first batch with rows of each file."""
+        """Returns the spans that dictionaries are taken from: the first batch with rows of each file."""
         raise NotImplementedError
 
     def describe(self, spans: Sequence[Span]) -> str:
-        """Returns where the rows of spans are, for messages."""
+        """Returns the place of the rows of spans, for messages."""
         raise NotImplementedError
 
 
@@ -278,7 +278,7 @@ class _OfTable(Data):
 
 
 class _Place(NamedTuple):
-    """Where a batch is: the number of its file, and its number in the file."""
+    """The place of a batch: the number of its file, and its number in the file."""
 
     file: int
     number: int
@@ -343,7 +343,7 @@ class _OfFiles(Data):
 
 
 class _OfIpc(_OfFiles):
-    """Files that one plan reads, or, if their metadata is older or they are not at hand, one by one."""
+    """Arrow IPC files: one plan reads all of them, or each is read alone if no plan can take one of them."""
 
     def __init__(self, files: list[Listed], chosen: Selection) -> None:
         self._listed = files
@@ -506,9 +506,10 @@ def _is_parquet(file: str) -> bool:
 
 
 def _written_dictionaries(metadata: Any) -> frozenset[str]:
-    """Returns the dictionaries of the schema that Arrow's writers keep in a Parquet file.
+    """Returns the names of columns that were dictionaries when the Parquet file was written.
 
-    pyarrow reads those of text and bytes as dictionaries, and the others as plain values.
+    Arrow's writers keep the schema in the file. pyarrow reads dictionaries of text and bytes as dictionaries,
+    and others as plain values.
     """
     kept = (metadata.metadata or {}).get(b"ARROW:schema")
     if kept is None:

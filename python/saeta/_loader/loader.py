@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Lists: TypeAlias = Literal["jagged", "padded"]
     Library: TypeAlias = Literal["torch", "cupy", "jax", "numpy"]
 
-    Batch_co = TypeVar("Batch_co", covariant=True, default=Any)  # what a loader yields
+    Batch_co = TypeVar("Batch_co", covariant=True, default=Any)  # the type of a yielded batch
 else:
     from typing import TypeVar
 
@@ -138,7 +138,7 @@ class Loader(Generic[Batch_co]):
 
     @property
     def codes(self) -> dict[str, list[Any]]:
-        """The values of each column of codes, in the order of their codes."""
+        """The values of each coded column, in the order of their codes."""
         return {name: list(coder.values) for name, coder in self._coders.items()}
 
     @property
@@ -257,7 +257,7 @@ class Loader(Generic[Batch_co]):
         return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._steps.batch_size}>"
 
     def _identity(self) -> dict[str, Any]:
-        """Returns what determines the order of the rows."""
+        """Returns everything that determines the order of the rows."""
         steps = self._steps
         shuffled = {"seed": steps.seed, "window": steps.window} if steps.shuffle else {}
         return {"batch_size": steps.batch_size, "shuffle": steps.shuffle, **shuffled, **self._data_identity}

@@ -56,14 +56,14 @@ def reader_of(reading: Reading, loads: Sequence[Load], ahead: int) -> ReadAhead 
 
 
 class _Source:
-    """Reads and permutes the rows of loads. What failed is done again."""
+    """Reads and permutes the rows of loads. After a failure, the next call repeats the failed step."""
 
     def __init__(self, reading: Reading, loads: Sequence[Load]) -> None:
         self._reading = reading
         self._loads = loads
         self._number = 0
         self._cancellation = _core._Cancellation()
-        self._rows: Table | None = None  # that were read and are not permuted yet
+        self._rows: Table | None = None  # rows that were read and are not permuted yet
 
     def next(self) -> Table | None:
         if self._number == len(self._loads):
@@ -79,13 +79,13 @@ class _Source:
         return rows
 
     def close(self) -> None:
-        """Ends the reading of another thread, and what it waits for."""
+        """Ends a read on another thread, even while it waits."""
         self._cancellation.cancel()
         self._reading.close()
 
 
 class ReadingTable:
-    """Rows that are in memory."""
+    """Reads spans of rows that are in memory."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -101,7 +101,7 @@ class ReadingTable:
 
 
 class ReadingFiles:
-    """Reads by one call for each run of consecutive batches."""
+    """Reads spans of files: one call for each run of consecutive batches."""
 
     def __init__(self, files: Files, ctx: Context, columns: list[str]) -> None:
         self._files = files
@@ -122,7 +122,7 @@ class ReadingFiles:
 
     @contextmanager
     def ended_by_close(self, reader: Any) -> Iterator[None]:
-        """Lets `close` of another thread end what the reader does."""
+        """Lets `close` on another thread end a read of the reader."""
         self._reader = reader
         try:
             if self._closed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read of the data, as the arguments of a loader say."""
+    """The part of the data that is read, as the arguments of a loader say."""
 
     columns: Any = None  # names; None: all
     schema: Any = None
@@ -30,7 +30,10 @@ class Steps(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The choices of a loader about values. All but two are one for all, or a mapping from keys."""
+    """The arguments of a loader about values.
+
+    Except `to` and `matrix`, each has one value for all keys or is a mapping from keys.
+    """
 
     to: str
     matrix: Any
@@ -94,20 +97,20 @@ class Rank(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """Where an epoch is."""
+    """The position in an epoch."""
 
     epoch: int
-    begin: int  # batch at which it began, or is to begin
-    batch: int  # batches that were taken by all ranks
+    begin: int  # number of the batch at which the epoch began, or is to begin
+    batch: int  # number of batches that all ranks have taken
 
 
 class Choice(NamedTuple):
-    """The choices of a loader for one key of what it yields."""
+    """The choices of a loader for one key of the dict that it yields."""
 
     dtype: Any
-    is_own: bool  # whether `dtype` was chosen for this key alone
-    nulls: str  # giving a value is "fill", where no other way was chosen
-    fill: Any  # None: no value was chosen
+    is_own: bool  # whether the caller chose `dtype` by a mapping from keys
+    nulls: str  # "fill" also if the caller gave a value for nulls and chose nothing else
+    fill: Any  # None: the caller gave no value
     lists: str
 
 
@@ -123,7 +126,7 @@ class Conversion(NamedTuple):
     dtype: Any = None
 
     def keywords(self) -> dict[str, Any]:
-        """Returns what differs from the defaults."""
+        """Returns the keywords that differ from the defaults."""
         defaults = self._field_defaults
         return {name: value for name, value in self._asdict().items() if value is not defaults[name]}
 
@@ -145,8 +148,8 @@ class Lists(NamedTuple):
     """How a column of strings or lists becomes values and offsets, or a padded matrix and lengths."""
 
     key: str
-    offers_nan: bool  # for nulls inside
-    how: Conversion  # of the values inside
-    with_mask: bool  # of the rows
+    offers_nan: bool  # whether a refusal of nulls inside of lists offers nulls='nan'
+    how: Conversion  # the conversion of the values inside
+    with_mask: bool  # whether rows get a mask
     padded: bool
     fill: Any

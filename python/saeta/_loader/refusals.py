@@ -1,4 +1,4 @@
-"""What a loader can't make tensors of. The messages name arguments of the loader."""
+"""Refusals of columns and values that can't become tensors. The messages name arguments of the loader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
 def refuse_column(name: str, type: DataType, lists: DataType | None) -> Never:  # noqa: A002 - lexicon's word
-    """Raises TypeMismatch for values that no tensor has. `lists` is the type of lists that have them."""
+    """Raises TypeMismatch for a type without tensors. `lists` is the type of lists with such values."""
     of = f"column '{name}' of type {(lists or type).name}"
     inside = f", with values of type {type.name}," if lists is not None else ""
     numbers = f"choose numbers with dtype={{'{name}': 'float64'}}, " if type.format.startswith("d:") else ""
@@ -27,7 +27,7 @@ def refuse_in_matrix(name: str, key: str, type: DataType) -> Never:  # noqa: A00
 
 
 def refuse_dictionary(name: str, key: str, *, is_number: bool) -> Never:
-    """Raises TypeMismatch for a dictionary without codes."""
+    """Raises TypeMismatch for a dictionary column for which neither codes nor a number type were chosen."""
     numbers = f", or dtype={{'{key}': 'float64'}} to have the numbers" if is_number else ""
     raise TypeMismatch(
         f"column '{name}' is a dictionary: name its values, as codes={{'{name}': [...]}}, or choose "
@@ -36,25 +36,25 @@ def refuse_dictionary(name: str, key: str, *, is_number: bool) -> Never:
 
 
 def refuse_nulls(column: Column, ways: str, *, is_named: bool = False) -> Never:
-    """Raises ExchangeError for the nulls of a column. `ways` says what a caller can do about them."""
+    """Raises ExchangeError for the nulls of a column. `ways` is advice: the arguments that accept nulls."""
     of = f"column '{column.name}' has" if is_named else "there are"
     raise ExchangeError(f"{of} {column.null_count} nulls, which a tensor can't represent: {ways}")
 
 
 def ways_with_nulls(key: str, *, is_float: bool) -> str:
-    """Returns what can be chosen for null rows."""
+    """Returns advice for null rows: the arguments that accept them."""
     nan = f"nulls={{'{key}': 'nan'}}, " if is_float else ""
     return f"choose {nan}nulls={{'{key}': 'mask'}} or fill={{'{key}': value}}"
 
 
 def ways_with_nulls_inside(key: str, *, is_float: bool) -> str:
-    """Returns what can be chosen for nulls inside of lists. A mask is for rows."""
+    """Returns advice for nulls inside of lists: the arguments that accept them. A mask is for rows only."""
     nan = f"nulls={{'{key}': 'nan'}} or " if is_float else ""
     return f"choose {nan}fill={{'{key}': value}} for those inside of lists"
 
 
 def add_label(failure: Error, label: str, advice: str = "") -> None:
-    """Puts a label in front of the text of an error, and advice at the end of a refusal by the budget."""
+    """Puts a label before the text of an error, and advice at the end of a refusal by the budget."""
     after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
     text = failure.args[0] if failure.args else ""
     failure.args = (f"{label}: {text}{after}", *failure.args[1:])

@@ -47,7 +47,7 @@ def saeta(
 
 @app.command(epilog=EXIT_CODES)
 def info(as_json: Json = False) -> None:
-    """Shows devices, memory and versions, and what is missing with how to get it."""
+    """Shows devices, memory and versions, and how to get what is missing."""
     from saeta.cli import info as command
 
     with report_failures(as_json):

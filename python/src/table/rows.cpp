@@ -1,5 +1,5 @@
-// Rows of columns and tables that move: chosen, converted, filled, and copied to another device.
-// saeta/_convert/rows.py interprets the arguments.
+// Methods of Column and Table that make others of their rows: take, filter, cast, fill, and copy to another
+// device. saeta/_convert/rows.py interprets the arguments.
 
 #include "python/src/column/column_class.hpp"
 #include "python/src/core/module.hpp"

@@ -157,10 +157,10 @@ private:
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;
   message_kind given_ = message_kind::schema; ///< of the message that was returned last; a schema: none
-  std::uint64_t given_end_ = 0;               ///< where it ends
-  std::uint64_t given_bytes_ = 0;             ///< of its body
+  std::uint64_t given_end_ = 0;               ///< end of that message in the source
+  std::uint64_t given_bytes_ = 0;             ///< bytes of its body
   std::uint64_t given_front_ = 0;             ///< bytes before its body
-  std::uint64_t usual_front_ = 4096;          ///< the same of the message before, or a guess
+  std::uint64_t usual_front_ = 4096;          ///< `given_front_` of the previous message, or a guess
 };
 
 /// Returns the ranges of the columns, ascending. Adjacent ranges and ranges with small gaps are joined.

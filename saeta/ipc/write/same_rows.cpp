@@ -8,7 +8,7 @@
 namespace saeta::ipc::detail {
 namespace {
 
-/// An array, with rows that count from its first one.
+/// The rows of an array, numbered from 0 whatever the array's offset is.
 class rows_of {
 public:
   explicit rows_of(const host_array& of) : of_(of) {}
