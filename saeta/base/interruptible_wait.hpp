@@ -44,7 +44,7 @@ bool wait_interruptibly(Changed& changed, Lock& lock, std::chrono::steady_clock:
       const unlocked for_the_hook(lock);
       check_interrupt();
     }
-    if (!done()) { // it may have become true while the hook ran, and then no notification follows
+    if (!done()) { // if it became true while the hook ran, no notification follows
       const auto part = wait_interval();
       const bool in_parts = may_be_interrupted && deadline - started > part;
       changed.wait_until(lock, in_parts ? started + part : deadline);

@@ -109,7 +109,7 @@ arrow::Status bounded_pool::resize(std::int64_t old_size, std::int64_t new_size,
 
 void bounded_pool::free(std::uint8_t* memory, std::int64_t size, std::int64_t alignment) noexcept {
   account& of = account_of(memory);
-  const account taken = std::exchange(of, {}); // its destructor frees memory of a context
+  const account taken = std::exchange(of, {}); // the destructor of `taken` frees memory of a context
   of.~account();
   if (taken.ctx == nullptr) {
     upstream_->Free(memory - front_bytes(alignment), size + front_bytes(alignment), alignment);

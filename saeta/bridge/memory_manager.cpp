@@ -205,7 +205,8 @@ bridged_memory::~bridged_memory() {
   manager_table& known = all_managers.get();
   const std::lock_guard lock(known.mutex);
   const auto entry = known.entries.find({ctx_.get(), kind_});
-  if (entry != known.entries.end() && entry->second.expired()) { // else a newer manager has the entry
+  // An entry that has not expired belongs to a newer manager.
+  if (entry != known.entries.end() && entry->second.expired()) {
     known.entries.erase(entry);
   }
 }

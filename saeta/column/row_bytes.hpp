@@ -26,12 +26,12 @@ struct address_range {
   std::size_t bytes = 0;
 };
 
-/// For list views, dense unions and views, rows refer to child rows and bytes in any order. Which of these
-/// count:
+/// The child rows and bytes that count for list views, dense unions and views, whose rows refer to them in
+/// any order.
 enum class scattered_rows {
   all,      ///< all of the column, as in a copy that does not gather
-  sparse,   ///< those that the rows refer to, if these may be much fewer than all
-  referred, ///< those that the rows refer to
+  sparse,   ///< like `referred` if the rows may refer to much less than all, else like `all`
+  referred, ///< only child rows and bytes that the rows refer to
 };
 
 struct row_bytes {

@@ -415,7 +415,7 @@ column join_slab::make(const joined& from) const {
     parts.buffers.push_back(in_slab(buffer));
   }
   if (type.has_validity() && parts.null_count == 0) {
-    parts.buffers[0] = {}; // it was only needed to count the nulls, and there are none
+    parts.buffers[0] = {}; // the validity was only needed to count the nulls, and there are none
   }
   if (type.has_variadic_buffers()) {
     for_each_span(*from.node, [&](const join_span& span, std::size_t) {
@@ -448,7 +448,8 @@ std::vector<column> join_slab::columns() {
   }
   plain_places_.reserve(plain_.size());
   for (const plain_bytes& bytes : plain_) {
-    plain_places_.push_back(plan_.add_place(bytes.window.bytes, false, false)); // its copy clears the padding
+    // The copy of the bytes clears the padding.
+    plain_places_.push_back(plan_.add_place(bytes.window.bytes, false, false));
   }
   plan_.end_layout();
   upload_dictionaries(made);

@@ -342,8 +342,8 @@ private:
 
   std::shared_ptr<context> ctx_;
   std::vector<plain_bytes> plain_;
-  std::vector<std::vector<column>> inputs_; ///< what is joined, one piece each
-  std::vector<column> joined_;              ///< one for each input
+  std::vector<std::vector<column>> inputs_; ///< columns that are joined, one piece each
+  std::vector<column> joined_;              ///< one result for each input
   const join_slab* slab_ = nullptr;         ///< known while the results are listed
   std::map<byte_range, std::size_t> bytes_; ///< index in `plain_` of each buffer of bytes
   std::vector<source> dictionaries_;

@@ -36,7 +36,7 @@ namespace saeta {
 struct piece_rows {
   std::int64_t first = 0; ///< row in its buffers
   std::int64_t rows = 0;
-  /// What the rows point to: bytes, rows of the child of a list, or runs.
+  /// The bytes, rows of the child of a list, or runs that the rows point to.
   std::int64_t pointed_first = 0;
   std::int64_t pointed = 0;
   // Counts of the group before this piece:
@@ -46,7 +46,7 @@ struct piece_rows {
   std::array<std::uint64_t, 3> at{};
 };
 
-/// Which rows the offsets or run ends of a type count.
+/// The rows that the offsets or run ends of a type count.
 enum class counted_rows { nothing, own, pointed, of_children };
 
 /// The largest count they can hold. Pieces are joined while their sum stays within it.

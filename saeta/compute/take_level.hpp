@@ -92,7 +92,7 @@ private:
   struct view_buffers {
     view_buffers(const std::shared_ptr<context>& ctx, const taken_node& node);
 
-    std::vector<std::int64_t> numbers; ///< for each piece, the sizes of its buffers and their addresses
+    std::vector<std::int64_t> numbers; ///< the sizes of the buffers of each piece, and their addresses
     device_copy<std::int64_t> uploaded;
   };
   struct placed {

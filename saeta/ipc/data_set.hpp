@@ -52,8 +52,8 @@ struct data_set_options {
 
 class data_set {
 public:
-  /// @param readers  at least one reader; none has read a batch yet. If there are several readers or `options`
-  /// are set, no reader has a range of batches itself, and all have the same `read_options`.
+  /// @param readers  at least one reader; none has read a batch yet. If there are several readers, or
+  /// `options` are set, no reader has a range of batches itself, and all have the same `read_options`.
   explicit data_set(std::vector<std::unique_ptr<reader>> readers, const data_set_options& options = {});
   data_set(const data_set&) = delete;
   data_set& operator=(const data_set&) = delete;
@@ -113,7 +113,7 @@ private:
   std::vector<std::unique_ptr<reader>> readers_;
   std::shared_ptr<const schema_index> fields_;
   std::optional<std::vector<std::int64_t>> batches_; ///< the requested ones; nullopt: all
-  std::vector<part> parts_;                          ///< the same, as readers take them
+  std::vector<part> parts_;                          ///< the requested batches, as parts for readers
   std::size_t at_ = 0;                               ///< part that is read next
   bool in_part_ = false;                             ///< `next` has begun to read it
   bool asked_ = false;                               ///< `plan_` was looked for

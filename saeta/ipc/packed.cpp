@@ -212,7 +212,7 @@ public:
     if (const auto& known = dictionaries_[node.dictionary]) {
       return known;
     }
-    if (rows != 0 && !checked_) { // else every row is checked to be null
+    if (rows != 0 && !checked_) { // if `checked_`, a check of the batch requires every row to be null
       throw error(errc::format,
                   concat("no message before its batch has the dictionary of its ", rows, " rows"));
     }

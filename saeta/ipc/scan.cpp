@@ -444,7 +444,7 @@ void scan::close() {
     return;
   }
   impl_->windows->stop();
-  impl_->turn.run_if_free([this] { // else `next` is about to end, and drops them
+  impl_->turn.run_if_free([this] { // a `next` that holds the turn is about to end, and drops the rows itself
     impl_->left = std::nullopt;
     impl_->left_rows.clear();
   });

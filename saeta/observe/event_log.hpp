@@ -47,7 +47,7 @@ enum class memory_event {
   trim,        ///< cached memory was returned to the device
   relief,      ///< a pressure hook was called; `tag` is its name, `bytes` what it freed, by its own count
   adopt,       ///< a view of external memory began; no budget is charged
-  release,     ///< that view ended
+  release,     ///< a view of external memory ended
   spill,       ///< an unused table left the device; `tag` names the tier that it went to, if one took it
   unspill,     ///< a spilled table came back; `tag` names the tier that it came from
   demote,      ///< a spilled table moved from a full tier to a slower one, which `tag` names

@@ -18,7 +18,8 @@ struct queued_release {
       : release(std::move(submitted)), held_up(release.after.unknown) {}
 
   pending_release release;
-  bool held_up; ///< by a capture at the last query; guarded by the mutex of the queue
+  /// Whether a capture held up the release at the last query. Guarded by the mutex of the queue.
+  bool held_up;
 };
 using release_queue = std::list<queued_release>;
 

@@ -127,7 +127,7 @@ private:
   const std::shared_ptr<backend> device_;
   const std::shared_ptr<captures> captures_;
   const std::unique_ptr<streams> streams_;
-  timeline* const everything_; ///< its epochs end with events over the whole context
+  timeline* const everything_; ///< the timeline whose epochs end with events over the whole context
   std::atomic<std::uint64_t> recorded_{0};
   std::mutex events_mutex_;
   std::vector<std::shared_ptr<event>> free_events_; ///< bounded

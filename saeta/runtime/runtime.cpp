@@ -76,8 +76,8 @@ public:
 private:
   std::mutex mutex_;
   std::shared_ptr<budget> host_budget_;
-  bool host_budget_taken_ = false;             ///< by a context of the host
-  std::vector<std::weak_ptr<event_log>> logs_; ///< that write files named in the environment
+  bool host_budget_taken_ = false;             ///< whether a context of the host has taken the budget
+  std::vector<std::weak_ptr<event_log>> logs_; ///< logs that write files named in the environment
   std::map<std::pair<device_kind, std::int32_t>, slot> slots_;
 };
 

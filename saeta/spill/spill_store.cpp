@@ -282,7 +282,7 @@ std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const ent
     if (best == nullptr) {
       return nullptr;
     }
-    if (auto found = best->weak_from_this().lock()) { // else its last owner has just let go
+    if (auto found = best->weak_from_this().lock()) { // null: its last owner has just released it
       found->state = spill_state::spilling;
       return found;
     }

@@ -64,7 +64,7 @@ spilled_pointer spill_tiers::take(const std::shared_ptr<context>& ctx, const buf
   std::exception_ptr failure;
   try {
     const std::unique_lock lock(window_mutex_, std::try_to_lock);
-    if (lock) { // else another body is using or making it
+    if (lock) { // without the lock, another body is using the window or making one
       make_window(ctx);
     }
   } catch (const error& why) { // tried again for a file

@@ -137,7 +137,7 @@ private:
   interruptible_mutex turn_;              ///< held by each movement, and shared by those that decode
   std::size_t lane_bytes_;                ///< bytes of a worker's own chunk
   std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
-  std::unique_ptr<lane_words> words_;     ///< for the chunks of all lanes; outlives the lanes
+  std::unique_ptr<lane_words> words_;     ///< words of the chunks of all lanes; outlives the lanes
   streams streams_;                       ///< one for each worker's lane
   streams shared_streams_;                ///< for shared chunks, and one for their kernels
   streams work_stream_;                   ///< one, for a movement of a single chunk

@@ -402,7 +402,7 @@ private:
       return landing;
     }
     const std::lock_guard lock(landing_mutex_); // one thread at a time looks whether there is room
-    const hooks_suspended no_hooks;             // one that moves bytes would wait for this movement
+    const hooks_suspended no_hooks;             // a hook that moves bytes would wait for this movement
     landing = {};
     try {
       if (into_->memory_budget()->statistics().remaining >= chunk_bytes_) {

@@ -75,7 +75,7 @@ private:
   struct steps;
   std::shared_ptr<context> ctx_;
   data_type type_;
-  std::vector<std::int64_t> symbols_; ///< for each value; 0 for a null
+  std::vector<std::int64_t> symbols_; ///< the symbol of each value; 0 for a null
   std::vector<std::int64_t> valid_;   ///< 1 for each value, 0 for a null; empty if there are no nulls
   std::unique_ptr<const device_copy<std::int64_t>> symbols_there_;
   std::unique_ptr<const device_copy<std::int64_t>> valid_there_;

@@ -62,9 +62,9 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
 struct column_window {
   column from;
   row_window rows;
-  child_rows pointed;                    ///< what the offsets point to
+  child_rows pointed;                    ///< child rows or bytes that the offsets point to
   bool cut = false;                      ///< `pointed` had to be read from the device
-  bool rebase = false;                   ///< its offsets begin above 0
+  bool rebase = false;                   ///< the offsets of the window begin above 0
   std::vector<byte_window> behind_views; ///< for each buffer of bytes; empty: all of them
   std::vector<column_window> children;
   std::vector<column_window> dictionary; ///< one or none

@@ -44,7 +44,7 @@ struct arriving_column {
 struct moved_storage {
   buffer whole;
   transfer_plan plan;
-  bool joined = false; ///< by the kernel, with other small ranges
+  bool joined = false; ///< copied by the kernel, with other small ranges
   std::size_t at = 0;  ///< in the slab
 };
 

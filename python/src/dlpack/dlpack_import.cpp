@@ -505,7 +505,8 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
     return import_plain_capsule(source, ctx, how);
   }
   const nb::object named_cast = nb::cast(cast);
-  if (is_instance_of(source, names().numpy_ma, names().masked_array)) { // its DLPack tensor lacks the mask
+  // The DLPack tensor of a masked array has no mask.
+  if (is_instance_of(source, names().numpy_ma, names().masked_array)) {
     return import_numpy(source, given_ctx, how, named_cast);
   }
   std::exception_ptr refused;

@@ -66,7 +66,7 @@ private:
   void check_missing(const access& touch, const access_record& later, journal& log);
 
   std::map<std::uintptr_t, allocation> live_; ///< by base
-  std::map<std::uintptr_t, grave> freed_;     ///< by base; not reused since
+  std::map<std::uintptr_t, grave> freed_;     ///< by base; blocks whose addresses were not reused since
   std::uint64_t count_ = 0;
 };
 

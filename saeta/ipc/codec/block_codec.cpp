@@ -101,7 +101,7 @@ packed_memory::~packed_memory() {
 }
 
 void packed_memory::shrink(std::size_t bytes) noexcept {
-  if (void* const kept = std::realloc(at_, bytes)) { // else it stays as large as it is
+  if (void* const kept = std::realloc(at_, bytes)) { // without memory for it, the block keeps its size
     at_ = static_cast<std::byte*>(kept);
     charged_->refund(std::exchange(bytes_, bytes) - bytes);
   }

@@ -97,8 +97,8 @@ struct read_columns {
 /// The columns of a source that are decoded, and the order in which they are returned.
 struct projection {
   std::vector<int> requested; ///< indices in the source, in the requested order
-  std::vector<int> decoded;   ///< the same, each once and ascending
-  std::vector<int> order;     ///< for each requested column, its index among the decoded ones
+  std::vector<int> decoded;   ///< the distinct indices of `requested`, ascending
+  std::vector<int> order;     ///< for each of `requested`, its index in `decoded`
 };
 
 /// @param source   the names of the columns of the source.

@@ -79,7 +79,7 @@ void flat_builder::add_text(std::size_t place, std::string_view text) {
 }
 
 void flat_builder::add_numbers(std::size_t place, std::span<const std::int32_t> numbers) {
-  const std::size_t first = add_offsets(place, numbers.size()); // which are as wide
+  const std::size_t first = add_offsets(place, numbers.size()); // offsets have the width of these numbers
   if (!numbers.empty()) {
     std::memcpy(bytes_.data() + first, numbers.data(), numbers.size_bytes());
   }

@@ -58,14 +58,14 @@ using batch_range = std::optional<std::pair<std::int64_t, std::int64_t>>;
 
 /// How the body of a message is read.
 enum class bodies {
-  none,   ///< it is not read
+  none,   ///< no body is read
   copied, ///< read into memory that is freed when the columns have been copied, so it is not charged
   viewed, ///< a view of the source; read into memory of the context if there is none, or it is compressed
 };
 
 /// A record batch, or the values of a dictionary.
 struct source_message {
-  std::vector<std::byte> front; ///< its bytes before the body, which `layout` borrows
+  std::vector<std::byte> front; ///< bytes of the message before its body; `layout` borrows them
   batch_layout layout;
   std::span<const std::byte> body; ///< empty if bodies are not read
   std::shared_ptr<void> owner;     ///< of the body
@@ -113,7 +113,7 @@ public:
 private:
   /// A message whose metadata was read.
   struct found_message {
-    std::vector<std::byte> front; ///< its bytes before the body, or some more
+    std::vector<std::byte> front; ///< bytes of the message before its body, or some more
     std::size_t prefix = 0;       ///< of them: before the metadata
     message_header header;
     std::uint64_t offset = 0;

@@ -173,7 +173,7 @@ flat_description describe(const data_type& type) {
   case type_id::run_end_encoded:
     return {flat_type::run_end_encoded};
   case type_id::dictionary:
-    break; // its values are described
+    break; // the caller describes the type of the values
   }
   throw error(errc::unsupported, concat("type ", type.name(), " has no description in a file"));
 }
@@ -339,7 +339,7 @@ constexpr std::size_t dictionary_at = 60;
 constexpr std::size_t table_distance = 40; // from one table to the next, with the vtable between them
 constexpr std::size_t list_distance =
     32; // from the table of a batch to its lists, whose items follow 4 bytes
-constexpr std::size_t compression_bytes = 16; // its vtable and its table
+constexpr std::size_t compression_bytes = 16; // bytes of the vtable and the table of a BodyCompression
 
 /// The table of a record batch at `at` and its lists.
 void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch, body_codec codec) {

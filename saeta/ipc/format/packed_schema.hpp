@@ -23,8 +23,8 @@ struct packed_schema {
   packed_schema& operator=(const packed_schema&) = delete;
   ~packed_schema() = default;
 
-  schema fields;               ///< as the messages describe the columns
-  schema shown;                ///< as the table has them
+  schema fields;               ///< the columns as messages describe them
+  schema shown;                ///< the columns as the table has them
   std::vector<std::byte> flat; ///< the FlatBuffer of the schema message
   column_tree tree;
   dictionary_trees dictionaries;
@@ -36,7 +36,7 @@ std::shared_ptr<const packed_schema> packed_form(const schema_index& of);
 
 struct decoded_schema {
   std::shared_ptr<const packed_schema> form; ///< the message
-  std::shared_ptr<const schema_index> shown; ///< what it describes
+  std::shared_ptr<const schema_index> shown; ///< the schema that the message describes
 };
 
 /// Reads a schema message. `packed_form` of its schema is the same message, unless columns share a dictionary

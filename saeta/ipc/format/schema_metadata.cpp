@@ -230,7 +230,7 @@ private:
     encoding->require_place("a dictionary");
     require(indices.has_value(), "a dictionary without a type of its indices");
     indices->require_place("a type of indices");
-    static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // it is read later
+    static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // checks the id, which is read later
     return data_type::dictionary(data_type::parse(integer_format(*indices)), type,
                                  encoding->scalar<std::uint8_t>(encoding_ordered, 0) != 0);
   }
@@ -273,7 +273,7 @@ private:
     return zone.substr(0, zone.find('\0'));
   }
 
-  /// Where reading has stopped.
+  /// The path of the field at which reading has stopped.
   [[nodiscard]] std::string path() const {
     std::string text;
     for (const std::string_view each : path_) {

@@ -14,7 +14,7 @@ namespace {
 using array_list = std::span<const host_array* const>;
 using range = std::span<const std::byte>;
 
-/// What is added to the numbers of a part when it is joined behind the parts before it.
+/// Numbers that are added to the offsets of a part when it is joined behind the parts before it.
 struct bases {
   std::vector<std::int64_t> rows; ///< for each child: its rows in the parts before
   std::int64_t bytes = 0;         ///< bytes of the parts before

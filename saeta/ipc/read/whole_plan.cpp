@@ -214,7 +214,7 @@ void whole_plan::add_piece_check(const planned_table& table, std::size_t piece, 
     check.limit = table.pieces.span(piece, number + 1).rows;
     break;
   case check_kind::unions: {
-    constexpr std::size_t type_ids = 256; // as unsigned bytes
+    constexpr std::size_t type_ids = 256; // every value of a byte
     std::vector<std::int64_t>& tables = slab_.plan().tables;
     check.table = tables.size();
     tables.resize(tables.size() + type_ids, -1);

@@ -53,7 +53,7 @@ public:
   /// The streams that used a piece.
   struct users {
     std::optional<stream_handle> last; ///< nullopt if not known
-    bool others = false;               ///< other streams used it, too
+    bool others = false;               ///< whether other streams used the memory as well
   };
 
   /// @throws error invalid_argument without a context.

@@ -109,7 +109,7 @@ std::size_t cache_store::trim_slabs(std::uint64_t wanted, lock_type& lock) {
   held_.fetch_sub(freed, std::memory_order_relaxed);
   lock.lock();
   std::for_each(leaving.begin(), kept, [&](const cache_slab* slab) { forget(*slab); });
-  std::for_each(kept, leaving.end(), [&](cache_slab* slab) { // not freed: treat it as a new slab
+  std::for_each(kept, leaving.end(), [&](cache_slab* slab) { // upstream kept it: treat it as a new slab
     slab->leaving = false;
     slab->ready = std::move(slab->users);
     kinds_[slab->size_class].open.push_back(slab);

@@ -9,7 +9,7 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t carved_bytes = 64u << 10; ///< bytes of new blocks that a shard gets at a time
-constexpr std::size_t most_carved = 64;         ///< the same, in blocks
+constexpr std::size_t most_carved = 64;         ///< the same limit as a number of blocks
 constexpr std::size_t most_moved = 16;          ///< common blocks that a shard gets at a time
 constexpr unsigned contention_threshold = 8;    ///< contended misses that lead to another slab
 
