@@ -29,7 +29,7 @@ account& account_of(std::uint8_t* memory) {
   return *std::launder(reinterpret_cast<account*>(memory - front));
 }
 
-/// Bytes before an allocation. They keep its alignment, and the account is at their end.
+/// The number of bytes before an allocation, a multiple of its alignment. The account is at their end.
 std::int64_t front_bytes(std::int64_t alignment) { return std::max(alignment, front); }
 
 arrow::Status require_size(std::int64_t size, std::int64_t alignment) {

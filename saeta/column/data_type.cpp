@@ -215,7 +215,8 @@ std::vector<std::int8_t> codes_of(const ArrowSchemaView& view, const std::string
   for (std::size_t i = 0; i < count; ++i) {
     const std::string item(list.substr(0, list.find(',')));
     list.remove_prefix(std::min(item.size() + 1, list.size()));
-    const auto code = static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has checked that it is 0 to 127
+    const auto code =
+        static_cast<std::int8_t>(std::stoi(item)); // nanoarrow has checked that the id is 0 to 127
     if (std::ranges::find(codes, code) != codes.end()) {
       refuse_text(format, concat("type id ", +code, " is repeated"));
     }

@@ -33,7 +33,8 @@ bool same_children(const data_type& a, const data_type& b, bool check_metadata) 
 }
 
 bool is_same_or_both_null(const data_type* a, const data_type* b, bool check_metadata) {
-  return a == nullptr || same_type(*a, *b, check_metadata); // types of one id both have it, or neither
+  // Two types of one id both have the part, or neither has it.
+  return a == nullptr || same_type(*a, *b, check_metadata);
 }
 
 /// Compares everything but children, indices and values.

@@ -40,7 +40,7 @@ bool is_wasteful(std::span<const column> pieces) {
   return referred.measured && carried - std::min(carried, needed) > std::max(carried / 2, few_bytes);
 }
 
-/// The columns gathered. Nullopt if they stay as they are.
+/// Returns the columns gathered; nullopt if they stay as they are.
 std::optional<std::vector<column>> gathered(std::span<const column> pieces) {
   if (!names_rows(pieces.front().type()) || !is_wasteful(pieces)) {
     return std::nullopt;

@@ -195,7 +195,7 @@ private:
   std::size_t shifted_bytes_ = 0;
   std::size_t other_bytes_ = 0;
   std::vector<movement> movements_;
-  std::map<const column*, dictionary> dictionaries_; ///< only those that are copied
+  std::map<const column*, dictionary> dictionaries_; ///< dictionaries that are copied
   buffer slab_;
 };
 

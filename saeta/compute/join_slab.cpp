@@ -104,7 +104,7 @@ void join_slab::add_unchanged(const joined& made, std::size_t index) {
   });
 }
 
-/// Adds indices: shifted if their dictionaries were joined, remapped if those were united.
+/// Adds indices: shifted if their dictionaries were joined, remapped if the dictionaries were united.
 void join_slab::add_indices(const joined& made) {
   const std::int32_t width = made.node->type->byte_width();
   std::vector<std::int64_t>& all = plan_.plan().tables;

@@ -34,7 +34,7 @@ namespace saeta {
 
 /// The rows that one piece contributes to a joined column, or to a child of one.
 struct piece_rows {
-  std::int64_t first = 0; ///< row in its buffers
+  std::int64_t first = 0; ///< row in the buffers of the piece
   std::int64_t rows = 0;
   /// The bytes, rows of the child of a list, or runs that the rows point to.
   std::int64_t pointed_first = 0;
@@ -49,7 +49,7 @@ struct piece_rows {
 /// The rows that the offsets or run ends of a type count.
 enum class counted_rows { nothing, own, pointed, of_children };
 
-/// The largest count they can hold. Pieces are joined while their sum stays within it.
+/// The largest number that offsets or run ends can hold. Pieces are joined while their sum stays within it.
 struct counted_limit {
   counted_rows what = counted_rows::nothing;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();

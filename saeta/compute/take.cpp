@@ -339,7 +339,8 @@ std::vector<column> gather(std::span<const column> source) {
 }
 
 table take(const table& source, std::span<const column> indices) {
-  constexpr std::int64_t few_rows = 1 << 16; // a device takes them sooner than the host queues their kernels
+  constexpr std::int64_t few_rows =
+      1 << 16; // a device gathers so few rows sooner than the host queues the kernels
   queued_rows queued = queue_rows(source.ctx(), rows_of_pieces(source), indices);
   const bool has_nulls = std::ranges::any_of(indices, [](const column& column) {
     return column.validity().present() && column.known_null_count() != 0;

@@ -18,7 +18,7 @@ struct decimal_source {
   std::int32_t bytes = 0; ///< of a decimal: 4, 8, 16 or 32; 0 if the source has other numbers
   std::int32_t scale = 0; ///< digits after the point; -76 to 76
   std::uint32_t power[decimal_words] = {}; ///< ten to the power of |scale|, the lowest word first
-  double exact_divisor = 0; ///< the same, if it is a divisor and a double has it exactly; else 0
+  double exact_divisor = 0;                ///< `power`, if it divides and a double has it exactly; else 0
 };
 
 struct cast_work {

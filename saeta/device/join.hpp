@@ -74,7 +74,7 @@ struct join_step {
   std::int64_t count = 0; ///< more than 0
   /// The member for the kind; `zero` has none.
   union {
-    bit_places bits{}; ///< also for `ones`
+    bit_places bits{}; ///< for `bits` and `ones`
     join_copy copy;
     join_add add;
     index_table remap;

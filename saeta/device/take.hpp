@@ -124,7 +124,7 @@ struct take_work {
 /// The result of `count_taken` for a step.
 struct taken_count {
   std::int64_t total = 0;
-  std::int64_t bad_row = no_row; ///< the first row whose offsets lie outside of what they point to
+  std::int64_t bad_row = no_row; ///< the first row whose offsets lie outside of the bytes or child rows
 };
 
 // Rows, child rows and bytes that a block of threads makes per tile.

@@ -74,7 +74,8 @@ SAETA_ANY_DEVICE inline found_index index_at(const take_step& step, const take_s
     const int unused = 64 - 8 * step.width;
     row = static_cast<std::uint64_t>(static_cast<std::int64_t>(row << unused) >> unused);
   }
-  index.is_bad = row >= static_cast<std::uint64_t>(step.limit); // negative numbers become large ones
+  index.is_bad =
+      row >= static_cast<std::uint64_t>(step.limit); // as unsigned numbers, negative ones are too large
   if (!index.is_bad) {
     index.chosen = row_of_source(step, sources, static_cast<std::int64_t>(row));
   }

@@ -195,7 +195,7 @@ void thread_pool::take_queued(lock_type& lock) {
   } catch (...) {
     failure = std::current_exception();
   }
-  taken.work = nullptr; // free its memory before its bytes are subtracted
+  taken.work = nullptr; // frees the memory of the work before the bytes are subtracted
   lock.lock();
   --at_queue_;
   queued_bytes_ -= taken.bytes;

@@ -50,7 +50,7 @@ file_summary inspect(std::string name, std::function<std::size_t(std::span<std::
 /// @param schema  the metadata of a schema message
 bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
                 std::uint64_t body_bytes);
-/// The same, and what compressed buffers in the body claim.
+/// The same check, and one of the sizes that compressed buffers in the body claim.
 bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
                 std::span<const std::byte> body);
 

@@ -125,7 +125,7 @@ private:
     std::optional<read_rows> read;
     std::exception_ptr failure;
     bool refused = false;              ///< the budget had no room
-    bool interrupted = false;          ///< the failure is not one of the source
+    bool interrupted = false;          ///< the failure is not an `error`: an interrupt, or no host memory
     window_cutter::position begins_at; ///< where the window begins
   };
 

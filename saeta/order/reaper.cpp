@@ -12,7 +12,8 @@
 namespace saeta {
 namespace {
 
-/// A release in the queue. Only the thread that queries it changes it; its label and bytes never change.
+/// A release in the queue. Only the thread that queries a release changes it. Its label and bytes never
+/// change.
 struct queued_release {
   explicit queued_release(pending_release submitted)
       : release(std::move(submitted)), held_up(release.after.unknown) {}

@@ -351,7 +351,7 @@ std::shared_ptr<event> timelines::take_event() {
 
 void timelines::put_back(std::shared_ptr<event> unused) noexcept {
   if (unused.use_count() != 1) {
-    return; // a thread that is about to wait for it holds it and destroys it
+    return; // a thread that is about to wait for the event holds it, and destroys it later
   }
   try {
     const std::lock_guard lock(events_mutex_);

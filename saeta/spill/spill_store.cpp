@@ -229,7 +229,7 @@ std::uint64_t spill_store::make_room(shortage& need) {
     }
     budget* const next = full_level(need.full, need.bytes);
     if (next == level) {
-      break; // the bytes come with a release, or others took them
+      break; // a pending release frees the bytes, or another thread took them
     }
     level = next;
   }
@@ -282,7 +282,7 @@ std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const ent
     if (best == nullptr) {
       return nullptr;
     }
-    if (auto found = best->weak_from_this().lock()) { // null: its last owner has just released it
+    if (auto found = best->weak_from_this().lock()) { // null: the last owner has just released the handle
       found->state = spill_state::spilling;
       return found;
     }
@@ -300,7 +300,7 @@ spill_tier spill_store::move_out(spill_entry& of, std::optional<spill_tier> only
   }
   const spill_tier to = lower->tier();
   log(memory_event::spill, to_string(to), of.bytes, "ok");
-  of.body = {}; // freed before others are told that there is room
+  of.body = {}; // freed before waiting threads are told that there is room
   settle(of, {}, std::move(lower));
   begin_demotions();
   return to;

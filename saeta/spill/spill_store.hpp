@@ -97,7 +97,7 @@ private:
   void settle(spill_entry& of, buffer body, spilled_pointer lower) noexcept;
   /// Ends a move that failed.
   void settle_unmoved(spill_entry& of) noexcept;
-  /// With the lock held. Returns what has to be dropped without it.
+  /// Call with the lock held. Returns objects that the caller has to drop without the lock.
   std::pair<buffer, spilled_pointer> end_move(spill_entry& of, spill_state now) noexcept;
   /// Waits until another thread has moved a body out. False if none is doing so. Can be interrupted.
   bool wait_for_others();

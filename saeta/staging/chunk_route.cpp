@@ -7,8 +7,8 @@ namespace {
 
 bool is_copy(const scatter_step& step) noexcept { return step.kind == join_kind::copy; }
 
-/// True for a chunk of copies that are large on average. All of them are placed: the end of a chunk may cut
-/// off a small part of a copy, which is not worth a kernel.
+/// True for a chunk of copies that are large on average. Then small copies go without a kernel too: the end
+/// of a chunk often cuts off a small part of a large copy, and a kernel for that part alone would cost more.
 bool goes_by_copies(const cut_chunk& chunk) noexcept {
   return std::ranges::all_of(chunk.steps, is_copy) &&
          (chunk.steps.size() == 1 || chunk.bytes / chunk.steps.size() >= chunk_route::least_placed);

@@ -134,17 +134,18 @@ private:
   [[nodiscard]] slicing slices_of_pages(std::size_t largest) const noexcept;
 
   context& ctx_;                          ///< owns this ring
-  interruptible_mutex turn_;              ///< held by each movement, and shared by those that decode
+  interruptible_mutex turn_;              ///< each movement holds it; movements that decode share it
   std::size_t lane_bytes_;                ///< bytes of a worker's own chunk
   std::size_t chunk_bytes_;               ///< bytes of a chunk that all workers share
   std::unique_ptr<lane_words> words_;     ///< words of the chunks of all lanes; outlives the lanes
   streams streams_;                       ///< one for each worker's lane
-  streams shared_streams_;                ///< for shared chunks, and one for their kernels
+  streams shared_streams_;                ///< streams for shared chunks, and one for their kernels
   streams work_stream_;                   ///< one, for a movement of a single chunk
   lanes lanes_;                           ///< one for each worker
   lanes shared_;                          ///< one for each shared chunk
   std::vector<std::size_t> longest_sent_; ///< indices of `shared_`, the one sent last at the end
-  std::unique_ptr<thread_pool> pool_;     ///< destroyed before everything that its threads use
+  std::unique_ptr<thread_pool>
+      pool_; ///< last, so that it is destroyed before everything that its threads use
 };
 
 } // namespace saeta

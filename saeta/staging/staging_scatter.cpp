@@ -186,7 +186,7 @@ private:
     placed_chunks(scattering& all, std::size_t slots, chunk_sequence& chunks, std::size_t slice_bytes)
         : shared_movement(slots), all_(all), chunks_(chunks), slice_bytes_(slice_bytes) {}
 
-    /// @param first  the chunk of the sequence that the ring calls 0
+    /// @param first  number, in the sequence, of the chunk that the ring calls 0
     /// @param most   chunks that the ring may move together
     void begin_at(std::size_t first, std::size_t most) noexcept {
       first_ = first;
@@ -443,11 +443,11 @@ private:
   std::size_t movement_bytes_;
   std::size_t chunk_bytes_ = 0;               ///< of the chunks that are cut now
   std::int64_t* counters_;                    ///< in the slab
-  std::vector<std::vector<join_step>> steps_; ///< for the chunk of each member or slot
+  std::vector<std::vector<join_step>> steps_; ///< by member or slot: steps of its chunk
   std::vector<cut_chunk> cut_;
   std::vector<chunk_route> routes_;
   std::mutex landing_mutex_;
-  std::vector<buffer> landing_; ///< by place, like the others
+  std::vector<buffer> landing_; ///< by member or slot
   std::vector<char> refused_;
   std::atomic<std::uint64_t> fetched_{0};
 };

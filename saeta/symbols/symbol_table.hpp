@@ -112,7 +112,8 @@ private:
   // Guarded by `adding_`:
   std::mutex adding_;
   std::vector<std::unique_ptr<entry[]>> owned_segments_;
-  std::vector<std::unique_ptr<index>> indices_; ///< the last one is current; readers may still use others
+  std::vector<std::unique_ptr<index>>
+      indices_; ///< the last index is current; readers may still use earlier ones
   std::vector<std::unique_ptr<char[]>> texts_;
   std::size_t text_left_ = 0;
   char* text_at_ = nullptr;

@@ -73,7 +73,7 @@ struct column_stream::addresses {
 struct column_stream::node {
   column from;
   std::int64_t nulls = 0;
-  child_rows pointed{};              ///< what the offsets point to
+  child_rows pointed{};              ///< child rows or bytes that the offsets point to
   std::vector<std::size_t> pieces{}; ///< for each buffer
   std::vector<node> children{};
   std::shared_ptr<const host_array> dictionary{};

@@ -79,7 +79,7 @@ struct column_window {
 /// Which bytes behind views are moved.
 enum class view_bytes {
   all,
-  used, ///< what the views refer to, if these are at most half of their column
+  used, ///< only bytes that views refer to, if these are at most half of the column
 };
 
 [[nodiscard]] std::vector<column_window> find_windows(const std::shared_ptr<context>& ctx,

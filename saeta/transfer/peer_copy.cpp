@@ -36,7 +36,7 @@ struct arriving_buffer {
 /// A column, with the places of its buffers.
 struct arriving_column {
   const column_window* of = nullptr;
-  std::size_t first = 0; ///< index of its first buffer among those of all columns
+  std::size_t first = 0; ///< index of the first buffer of the column in the buffers of all columns
   std::vector<arriving_column> children;
 };
 
@@ -326,7 +326,7 @@ private:
   std::shared_ptr<context> target_;
   std::string tag_;
   peer_copy_sizes sizes_;
-  std::vector<arriving_buffer> arriving_; ///< of all columns; those of one follow each other
+  std::vector<arriving_buffer> arriving_; ///< buffers of all columns, one column after the other
   std::vector<moved_storage> storages_;
   std::unordered_map<const storage*, std::size_t> groups_; ///< indices of `storages_`
   std::vector<changed_bytes> changes_;

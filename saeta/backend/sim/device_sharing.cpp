@@ -21,10 +21,10 @@ constexpr std::uint64_t name_mark = 0x73'61'65'74'61'2d'73'69;
 struct allocation_facts {
   std::uint64_t mark = name_mark;
   std::uint64_t process = 0;
-  std::uint64_t machine = 0; ///< unique in its process
+  std::uint64_t machine = 0; ///< number of the machine, unique in its process
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  const void* base = nullptr; ///< address in its process
+  const void* base = nullptr; ///< address in the process that exported the memory
   std::uint64_t pooled = 0;   ///< 1 for memory of the pool
 };
 static_assert(sizeof(allocation_facts) <= sizeof(allocation_name));

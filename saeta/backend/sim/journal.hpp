@@ -25,7 +25,7 @@ struct access_record {
   stamp when; ///< number 0: no access
   std::uint32_t name = 0;
   bool reads = false;
-  bool atomic = false; ///< a write that may be concurrent with other atomic ones
+  bool atomic = false; ///< a write that may be concurrent with other atomic writes
 };
 
 /// A conflict with an earlier access, in bytes [begin, end) of the allocation.

@@ -71,10 +71,10 @@ struct byte_range {
 /// Two accesses without an edge between them, at least one of them a write. Also a use of memory that is not
 /// allocated, or of another device's memory before `enable_peer_access`.
 struct race {
-  std::string
-      first; ///< "fill on stream 5", "copy on stream 7 (reads)", "free on stream 3", "free by the host"
-  std::string second;  ///< the one that was queued later
-  const void* pointer; ///< where they overlap
+  /// The access queued first: "fill on stream 5", "copy on stream 7 (reads)", "free by the host".
+  std::string first;
+  std::string second;  ///< the access queued later
+  const void* pointer; ///< where the accesses overlap
   std::size_t bytes;
   std::string text; ///< one line that names streams, operations, allocation, offset and bytes
 };

@@ -19,7 +19,7 @@ struct handed_out {
   known_export hold;
   buffer nothing; ///< zeros on the device, for buffers without bytes
   std::optional<event> written;
-  event_handle written_handle{}; ///< what `sync_event` points to
+  event_handle written_handle{}; ///< the handle that `sync_event` points to
 };
 
 struct device_view {

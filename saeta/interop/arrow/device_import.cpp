@@ -17,7 +17,7 @@ namespace {
 /// How a context gets the rows of an array.
 enum class way {
   as_host_memory, ///< the CPU reads it: a view on a host context, a transfer to a device
-  view,           ///< the context's device uses it where it is
+  view,           ///< the context's device uses the memory where it is
 };
 
 /// Does not check `reserved`, because pyarrow does not set it.

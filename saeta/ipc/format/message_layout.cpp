@@ -136,7 +136,8 @@ message_header read_header(std::span<const std::byte> metadata) {
     refuse_metadata("the message has no contents");
   }
   table->require_place("its contents");
-  static_cast<void>(read_metadata(message, message_metadata)); // nobody reads it, but it may be broken
+  // Nobody uses the key-value metadata of the message, but broken ones are an error.
+  static_cast<void>(read_metadata(message, message_metadata));
   const auto body_bytes = message.scalar<std::int64_t>(message_body_bytes, 0);
   if (body_bytes < 0) {
     refuse_metadata(concat("its body has ", body_bytes, " bytes"));

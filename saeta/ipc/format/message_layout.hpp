@@ -169,7 +169,7 @@ public:
     named(number, [&] { add_buffers(node, rows, parts); });
     for (std::size_t child = number + 1; child != node.end; child = tree_.nodes[child].end) {
       typename Maker::array taken = take(child, *tree_.nodes[child].type);
-      // Without rows a parent refers to no rows of its children, but what these say must be true.
+      // A parent without rows refers to no rows of its children, but the metadata of these must be valid.
       parts.children.push_back(rows.length == 0 ? maker_.empty(*tree_.nodes[child].type) : std::move(taken));
     }
     return named(number, [&] { return maker_.finish(std::move(parts), node); });

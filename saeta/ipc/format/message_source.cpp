@@ -133,7 +133,7 @@ void message_source::open_stream() {
     if (!first || first->header.kind != message_kind::schema) {
       throw error(errc::format, "its first message is not a schema");
     }
-    if (first->header.body_bytes != 0) { // what it skips would be lost
+    if (first->header.body_bytes != 0) { // the source would skip the body
       throw error(errc::format, concat("its first message, the schema, has a body of ",
                                        first->header.body_bytes, " bytes"));
     }
@@ -201,11 +201,12 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
   }
   const message_header header =
       read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
-  found_message message{.front = std::move(front.bytes), // its bytes stay where the header views them
-                        .prefix = prefix,
-                        .header = header,
-                        .offset = offset,
-                        .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
+  found_message message{
+      .front = std::move(front.bytes), // moving the vector keeps the bytes where the header views them
+      .prefix = prefix,
+      .header = header,
+      .offset = offset,
+      .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
   if (front_bytes >= 0 && message.body > from_->size()) {
     throw error(errc::format,
                 concat("the message at offset ", offset, " of ", front_bytes,
@@ -363,7 +364,8 @@ std::optional<source_message> message_source::next() {
       continue;
     }
     read_body(*position, tree, message);
-    message.front = std::move(position->front); // its bytes stay where the layout views them
+    message.front =
+        std::move(position->front); // moving the vector keeps the bytes where the layout views them
     return message;
   }
   given_ = message_kind::schema;

@@ -114,7 +114,7 @@ private:
   /// A message whose metadata was read.
   struct found_message {
     std::vector<std::byte> front; ///< bytes of the message before its body, or some more
-    std::size_t prefix = 0;       ///< of them: before the metadata
+    std::size_t prefix = 0;       ///< bytes of `front` before the metadata
     message_header header;
     std::uint64_t offset = 0;
     std::uint64_t body = 0; ///< offset

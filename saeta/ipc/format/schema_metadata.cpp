@@ -284,7 +284,7 @@ private:
 
   std::int64_t fields_ = 0;
   std::string obstacle_;
-  std::vector<std::string_view> path_; ///< names of the field and of those that it lies in
+  std::vector<std::string_view> path_; ///< names of the field and of its ancestors
   data_type last_; ///< last type without children: columns of one type often follow each other
 };
 

@@ -101,7 +101,7 @@ void remove_if_stale(const std::filesystem::path& file) {
     return;
   }
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-    ::unlink(file.c_str()); // under the lock, so that a writer that locks it later sees that it is gone
+    ::unlink(file.c_str()); // under the lock, so that a writer that locks the file later finds it removed
   }
   ::close(descriptor);
 }
@@ -254,7 +254,7 @@ atomic_file::atomic_file(const std::filesystem::path& target, const file_options
 
 bool atomic_file::create_without_name() {
   if (::access("/proc/self/fd", X_OK) != 0) {
-    return false; // `give_name` needs it
+    return false; // `give_name` needs this folder
   }
   descriptor_ = ::open(folder_of(target_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, new_file);
   if (descriptor_ >= 0) {

@@ -30,7 +30,7 @@ struct host_target {
   bool counts_nulls = false; ///< null counts other than 0, which a source may state wrongly, are counted now
 };
 
-/// The dictionaries of a source, as its messages have given them so far.
+/// The dictionaries of a source, from the messages that were read so far.
 class host_dictionaries {
 public:
   /// Takes the values of a dictionary. Parts that will be joined are checked, whatever the reader asks for.

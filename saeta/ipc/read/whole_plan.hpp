@@ -29,7 +29,7 @@ struct planned_node {
   std::vector<slab_place> variadic;
   std::uint32_t counter = scatter_step::not_counted;
   std::int32_t copied_width = 0; ///< bytes of a value if all pieces are copies of values; 0: they are not
-  std::size_t ones = slab_plan::no_fill; ///< the last fill of ones in its validity
+  std::size_t ones = slab_plan::no_fill; ///< the last fill of ones in the validity of the column
   std::size_t variadic_done = 0;         ///< variadic buffers that have steps
 };
 
@@ -155,7 +155,7 @@ public:
                                        std::size_t number) const;
   /// Whether a piece has a different dictionary than the piece before it.
   [[nodiscard]] bool replaced(const planned_table& table, std::size_t piece) const;
-  /// Whether both have the same messages.
+  /// Whether both sets of dictionaries have the same messages.
   [[nodiscard]] bool same_messages(const planned_dictionaries& other) const;
 
   /// The column of each group of each dictionary. Empty until it was read.

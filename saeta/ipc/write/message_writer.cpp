@@ -92,7 +92,7 @@ private:
       push({});
       return;
     }
-    if (rows.rows == 0) { // one offset, which some readers need
+    if (rows.rows == 0) { // without rows there is one offset, which some readers need
       const bool offsets = spec.role == buffer_role::offsets;
       to_.body.push_back({range(zeros).first(offsets ? static_cast<std::size_t>(spec.width) : 0)});
       return;

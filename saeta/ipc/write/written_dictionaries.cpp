@@ -51,7 +51,7 @@ struct owned_dictionary {
   std::shared_ptr<void> owner;
 };
 
-/// Makes the dictionaries that came with rows own their memory, as those that `restore` puts in their place.
+/// Makes the dictionaries that came with rows own their memory, as dictionaries from `restore` do.
 void own_dictionaries(host_array& of, const std::shared_ptr<void>& owner) {
   if (of.dictionary != nullptr) {
     const auto own = std::make_shared<owned_dictionary>(owned_dictionary{*of.dictionary, owner});

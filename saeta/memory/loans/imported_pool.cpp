@@ -144,7 +144,7 @@ void imported_pool::unmap(std::uint64_t base) noexcept {
     return;
   }
   if (!device_->close_allocation(entry->second.pointer, work_.native_handle())) {
-    return; // reported; opening it again gives the same mapping
+    return; // the failure was reported; another open gives the same mapping
   }
   mapped_.erase(entry);
   wait_for_close();

@@ -114,7 +114,7 @@ block async_resource::do_allocate(const allocation_request& request, const strea
   held_.fetch_add(block.base_bytes, std::memory_order_relaxed);
   try {
     block.ready = mark(stream);
-  } catch (...) { // no other stream could be ordered after it, so free it on its own stream
+  } catch (...) { // no other stream could be ordered after the work, so the block is freed on its own stream
     if (!device_->deallocate_async(block.base, block.base_bytes, stream.native_handle())) {
       with_report_text([](std::string_view text) { report("async_resource", text); },
                        "memory could not be freed", block.bytes, " bytes could not be freed");
