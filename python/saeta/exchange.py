@@ -421,7 +421,7 @@ def _take_from_device(capsules: Any, ctx: ContextLike, copy: bool | None, as_col
 
 
 def is_elsewhere(device: tuple[int, int | None], ctx: Context) -> bool:
-    """Whether a device, as DLPack numbers it, and the context's are GPUs, and not the same one."""
+    """Whether a device (in DLPack's numbers) and the context's device are two different GPUs."""
     kind, ordinal = device
     on_gpus = kind not in (CPU, CUDA_HOST, CUDA_MANAGED) and ctx.device != "host"
     return on_gpus and ordinal is not None and ordinal != int(ctx.device.partition(":")[2])

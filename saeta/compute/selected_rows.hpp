@@ -44,7 +44,7 @@ selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<con
 /// yet. Indices that are not rows of the source are null rows.
 struct queued_rows {
   selected_rows rows;
-  buffer found; ///< what the check finds, behind the rows
+  buffer found; ///< result of the check, behind the rows in `memory`
   std::int64_t limit = 0;
 };
 queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,

@@ -245,7 +245,7 @@ class ReadAhead(_Batches):
                         return self._read_again()
             elif failure is not None:
                 self._done = True
-                self._failure = None  # is not kept: its traceback would keep the frames that catch it alive
+                self._failure = None  # its traceback would keep the frames that catch the failure alive
                 try:
                     raise failure
                 finally:

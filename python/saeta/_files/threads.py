@@ -52,7 +52,8 @@ class Worker:
         try:
             self._run()
         finally:
-            # It often has this worker: without it, what it reads is released before a collection.
+            # `_run` often refers to this worker. Without this cycle its source is released at once, not by
+            # the next garbage collection.
             self._run = _nothing
             self._running.release()
 

@@ -20,7 +20,7 @@ from saeta._share import broker, wire
 
 _PATIENCE = 0.1  # seconds that an ending process waits before it starts the program
 _LONGEST = 600.0  # seconds that the program keeps tables of a process that multiprocessing has started
-_WITHOUT_PARENT = 30.0  # the same for any other process
+_WITHOUT_PARENT = 30.0  # seconds that it keeps tables of any other process
 
 _log = logging.getLogger("saeta.share")
 _prepared = False

@@ -141,7 +141,7 @@ class SpillHandle:
             place = "closed" if self.closed else f"on the tier {self.tier}"
         except DeviceError:
             place = "of the parent of this process"
-        except ClosedError:  # another thread has closed it
+        except ClosedError:  # another thread has closed the handle
             place = "closed"
         return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {place}>"
 

@@ -188,7 +188,7 @@ class _Known(weakref.ref[Table]):
     __slots__ = ("find", "unchecked")
 
     find: _Finder
-    unchecked: _Packed | None  # its packed form, if it was opened without a check of the values
+    unchecked: _Packed | None  # the packed form of the table, if it was opened without a check of the values
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

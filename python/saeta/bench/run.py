@@ -31,7 +31,7 @@ class Settings:
     bytes: int = 2 << 30  # size of each file and table
     threads: Sequence[int] = (1, 2, 4, 8, 16)
     rounds: int = 5
-    only: str | None = None  # only jobs with this text in their name
+    only: str | None = None  # runs only jobs that have this text in their names
     folder: Path | None = None  # folder for the files; None: a temporary one
     check: bool = True
 

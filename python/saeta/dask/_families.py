@@ -50,7 +50,7 @@ def serialize_on_host(source: Table | Column) -> tuple[Header, list[Any]]:
 
 
 def _arriving(restore: Callable[[Header, list[Any]], Table | Column]) -> Callable[[Header, list[Any]], Any]:
-    """Wraps a deserializer so that its failures are those that distributed can handle."""
+    """Wraps a deserializer so that it raises exceptions that distributed can handle."""
 
     @functools.wraps(restore)
     def arrive(header: Header, frames: list[Any]) -> Any:

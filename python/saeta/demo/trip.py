@@ -49,7 +49,7 @@ class Trip:
     legs: list[Leg] = field(default_factory=list)
     yardsticks: list[Leg] = field(default_factory=list)
     memory: str = ""
-    _held: list[Table] = field(default_factory=list)  # holds the table while it exists
+    _held: list[Table] = field(default_factory=list)  # empty or one table, so that it can be dropped
 
     @property
     def table(self) -> Table:
@@ -127,7 +127,7 @@ class Trip:
             with Watch(self.ctx) as watch:
                 table, taken = self._time_read(self.progress)
             self._held.append(table)
-            del table  # so that the next round can release it
+            del table  # leaves one reference, which the next round drops
             seconds.append(taken)
         first = seconds.pop(0)
         batches = len(self.summary["batch_rows"])

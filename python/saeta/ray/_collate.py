@@ -21,5 +21,5 @@ class TableCollateFn(ArrowBatchCollateFn):  # type: ignore[misc] # Ray has no ty
         table: Table = from_arrow(batch, self._ctx)
         if not self._tensors:
             return table
-        joined = table.combine_chunks()  # a tensor needs one chunk
+        joined = table.combine_chunks()  # a tensor can be made of one chunk only
         return {name: joined[name].to_torch() for name in joined.schema.names}

@@ -9,7 +9,7 @@
 namespace saeta::py {
 namespace {
 
-/// A window of `Memory`: the counters since it was opened. A closed window keeps its last values.
+/// A window, which measures a budget over a period. A closed window keeps its last values.
 class window_object {
 public:
   explicit window_object(budget& measured) : open_(std::in_place, measured.open_window()) {}

@@ -109,7 +109,7 @@ public:
     const bool has_symbols = std::ranges::any_of(schema.form->shown.fields,
                                                  [](const field& field) { return field.type.is_symbol(); });
     if (schema.form->flat.size() > largest || (schema.shown == nullptr && has_symbols)) {
-      return; // symbols would keep their table
+      return; // a remembered schema with symbols would keep their table alive
     }
     decoded_schema dropped;
     const std::lock_guard lock(mutex_);

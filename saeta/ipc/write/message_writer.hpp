@@ -94,7 +94,7 @@ public:
 
   /// @param number  of the batch, for messages
   [[nodiscard]] encoded_rows encode(const host_batch& rows, std::int64_t number) const;
-  /// The same without compression.
+  /// Like `encode`, without compression.
   [[nodiscard]] encoded_rows encode_plain(const host_batch& rows, std::int64_t number) const;
   /// Writes the dictionaries of a batch, as far as they are not written, and the batch.
   /// @param rows     their dictionaries own their memory

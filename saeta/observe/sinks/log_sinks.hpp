@@ -52,7 +52,7 @@ private:
 /// order,time_ns,event,device,thread,stream,bytes,address,generation,tag,account,limit,outcome,reserved,held.
 /// Text is quoted as RFC 4180 says.
 [[nodiscard]] std::shared_ptr<log_sink> make_csv_sink(const std::filesystem::path& file);
-/// One JSON object per line, with the same names.
+/// One JSON object per line and record, with the names of the CSV columns.
 [[nodiscard]] std::shared_ptr<log_sink> make_json_lines_sink(const std::filesystem::path& file);
 /// The Trace Event Format. Live bytes (total and by tag) are counters, each block is an asynchronous span,
 /// and all other events are instants. Blocks allocated before the sink was attached are left out.
