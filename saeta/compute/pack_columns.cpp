@@ -296,7 +296,7 @@ private:
   }
 
   /// @param of    the rows of the result: a joined column, or a plain one
-  /// @param from  the source, which has what joins leave in place
+  /// @param from  the source column; buffers and dictionaries that joins do not copy are taken from it
   /// @param next  of a plain column: index of its first buffer in `plain_`; becomes that of the next column
   void list(const column& of, const column& from, std::size_t* next, packed_rows& into) const {
     if (of.length() == 0) {

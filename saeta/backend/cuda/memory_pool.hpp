@@ -47,7 +47,7 @@ public:
   /// @throws error device.
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] allocation_name name_of(const void* base);
-  /// Before the allocation is freed.
+  /// Forgets the name of an allocation. Call it before the allocation is freed.
   void forget_name(const void* base) noexcept;
 
   /// Bytes taken from the device, used or not.

@@ -31,7 +31,7 @@ struct narrow_float {
   std::string_view extension; ///< "saeta.bfloat16"
   tensor_type tensor;
   std::uint16_t nan = 0; ///< the bits of a quiet NaN
-  bool has_zero = true;  ///< as the value whose bits are all 0
+  bool has_zero = true;  ///< whether the type has a zero, whose bits are all 0
 
   /// The name of the dtype in ml_dtypes: "bfloat16".
   [[nodiscard]] constexpr std::string_view name() const noexcept {

@@ -29,7 +29,7 @@ bool is_sound(const field_node& node) {
   return node.length >= 0 && node.null_count >= -1 && node.null_count <= node.length;
 }
 
-constexpr std::int64_t buffer_unit = 8; // of the places of buffers in a body
+constexpr std::int64_t buffer_unit = 8; // alignment of the buffers in a body
 
 /// Returns what is wrong with the place of a buffer. One without bytes may be anywhere.
 std::optional<std::string> fault_of(const buffer_place& place, std::int64_t body_bytes) {

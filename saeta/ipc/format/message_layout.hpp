@@ -101,7 +101,7 @@ batch_layout read_layout(std::span<const std::byte> metadata);
 
 /// Checks what the compressed buffers of the columns of a batch in memory claim (`read_claim`), before memory
 /// is allocated for them. A validity is left out if there are no nulls: nobody reads it.
-/// @param tree  the batch has its entries
+/// @param tree  the columns of the batch
 /// @param body  at least as large as the batch says
 void require_honest_sizes(const batch_layout& batch, const column_tree& tree,
                           std::span<const std::byte> body);

@@ -364,8 +364,7 @@ std::optional<source_message> message_source::next() {
       continue;
     }
     read_body(*position, tree, message);
-    message.front =
-        std::move(position->front); // moving the vector keeps the bytes where the layout views them
+    message.front = std::move(position->front); // the layout still views the same bytes
     return message;
   }
   given_ = message_kind::schema;

@@ -49,8 +49,8 @@ struct owned_bytes {
 owned_bytes allocate_body(const std::shared_ptr<context>& ctx, std::size_t bytes);
 /// Memory that no budget is charged for. It holds a body whose columns are copied out at once.
 owned_bytes allocate_uncharged(std::size_t bytes);
-/// Allocates bytes of which only some ranges will be written: the system allocates only those pages. So the offsets of
-/// a message stay valid when only some of its columns are read.
+/// Allocates bytes of which only some ranges will be written: the system allocates only those pages. So the
+/// offsets of a message stay valid when only some of its columns are read.
 owned_bytes allocate_sparse(std::size_t bytes);
 
 /// Batches by number, [first, second).

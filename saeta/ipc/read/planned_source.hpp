@@ -1,11 +1,11 @@
 // What plans know about sources: the positions of messages, and the trees of the columns to read.
 //
 // What      Both are found once, before any body is read. Messages of a file are found in its footer, those
-//           of a stream by walking from message to message. Only sources that a plan can take (whole_read.hpp)
-//           are supported: metadata version 5 in this machine's byte order. Several sources are one sequence of
-//           batches, and their bytes are one range of positions: each source begins behind the one before it.
-//           Dictionaries apply to messages of their own source alone. A file with the same bytes of
-//           dictionaries as the file before it uses those, so that they are read once.
+//           of a stream by walking from message to message. Only sources that a plan can take
+//           (whole_read.hpp) are supported: metadata version 5 in this machine's byte order. Several sources
+//           are one sequence of batches, and their bytes are one range of positions: each source begins
+//           behind the one before it. Dictionaries apply to messages of their own source alone. A file with
+//           the same bytes of dictionaries as the file before it uses those, so that they are read once.
 // Owner     Keeps the sources. The trees refer to types that it holds, so it is not moved.
 // Order     `order` numbers dictionaries and batches together. In a stream a dictionary applies to later
 //           messages, in a file to all (`of_file`).

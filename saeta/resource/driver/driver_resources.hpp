@@ -76,7 +76,8 @@ private:
   block do_allocate(const allocation_request& request, const stream_ref& stream) override;
   bool do_deallocate(const block& freed, std::span<const point> after) noexcept override;
 
-  /// Lets `stream` reuse blocks that are freed after its own work, if no free in between waits for other work.
+  /// Lets `stream` reuse blocks that are freed after its own work, if no free in between waits for other
+  /// work.
   void wait_for_own_frees(const stream_ref& stream);
   /// Queues the waits of a free in `in_use_`. @throws error device.
   void await_users(std::span<const point> after);
