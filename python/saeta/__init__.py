@@ -56,6 +56,7 @@ from saeta._cpp import cmake_dir, get_include
 from saeta._devices import contexts
 from saeta._files.ipc_writer import IpcWriter, ipc_writer
 from saeta._files.parquet import read_parquet, scan_parquet
+from saeta._files.parquet_writer import ParquetWriter, parquet_writer
 from saeta._files.place import place
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
@@ -128,6 +129,7 @@ __all__ = [
     "OutOfMemory",
     "OutOfRange",
     "Packed",
+    "ParquetWriter",
     "Scan",
     "Schema",
     "SharedTable",
@@ -160,6 +162,7 @@ __all__ = [
     "ipc_writer",
     "loader",
     "open_shared",
+    "parquet_writer",
     "place",
     "read_ipc",
     "read_parquet",

@@ -1,10 +1,17 @@
 #include "saeta/ipc/writer.hpp"
 
+#include "saeta/base/os_error.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
 #include "saeta/ipc/write/sinks.hpp"
 #include "saeta/ipc/write/table_encoder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <unistd.h>
 
 namespace saeta::ipc {
 namespace {
@@ -61,6 +68,40 @@ std::string write_bytes(const table& source, const write_options& options) {
   };
   write(source, append, "bytes", options);
   return text;
+}
+
+file_target::file_target(std::filesystem::path file, const write_options& options)
+    : name_(std::move(file)),
+      file_(new detail::atomic_file(name_, {options.durable, options.replace_read_only})) {}
+
+file_target::~file_target() = default;
+
+void file_target::put(std::span<const std::byte> bytes) {
+  const int descriptor = open().descriptor();
+  while (!bytes.empty()) {
+    const ssize_t taken = ::write(descriptor, bytes.data(), bytes.size());
+    if (taken < 0 && errno != EINTR) {
+      throw os_error("write", name_, errno);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(std::max(taken, ssize_t{0})));
+  }
+}
+
+void file_target::commit() {
+  open().commit();
+  file_.reset();
+}
+
+void file_target::discard() noexcept { file_.reset(); }
+
+detail::atomic_file& file_target::open() const {
+  if (file_ == nullptr) {
+    throw error(errc::closed, concat("'", name_.string(), "' is complete or was discarded"));
+  }
+  if (file_.get_deleter().made_in != fork_generation()) {
+    throw error(errc::closed, "the file belongs to the parent of this forked process: make one here");
+  }
+  return *file_;
 }
 
 } // namespace saeta::ipc

@@ -137,4 +137,43 @@ private:
   std::unique_ptr<implementation, delete_in_own_process> made_;
 };
 
+namespace detail {
+class atomic_file;
+} // namespace detail
+
+/// A file of any format that appears under its name when it is complete, as the file of `write` does. Without
+/// `commit` there is no new file.
+///
+/// @code
+/// saeta::ipc::file_target target("trips.csv", {.durable = false});
+/// const std::string text = "fare\n12.5\n";
+/// target.put(std::as_bytes(std::span(text)));
+/// target.commit();
+/// @endcode
+///
+/// Thread    One at a time.
+/// Fork      A child of fork can't use the target of its parent.
+/// Failure   io, as of `write`. closed after `commit` and `discard`.
+class file_target {
+public:
+  /// @param options  `durable` and `replace_read_only`; the others are ignored
+  explicit file_target(std::filesystem::path file, const write_options& options = {});
+  file_target(const file_target&) = delete;
+  file_target& operator=(const file_target&) = delete;
+  ~file_target();
+
+  /// Writes the next bytes.
+  void put(std::span<const std::byte> bytes);
+  /// Gives the file its name.
+  void commit();
+  /// Drops the file. Does nothing after `commit`.
+  void discard() noexcept;
+
+private:
+  [[nodiscard]] detail::atomic_file& open() const;
+
+  std::filesystem::path name_;
+  std::unique_ptr<detail::atomic_file, delete_in_own_process> file_;
+};
+
 } // namespace saeta::ipc

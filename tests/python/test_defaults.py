@@ -34,6 +34,12 @@ FUNCTIONS = {
         "prefetch": 2,
     },
     "saeta.open_shared": {"validate": True},
+    "saeta.parquet_writer": {
+        "compression": "snappy",
+        "use_dictionary": True,
+        "durable": True,
+        "replace_read_only": False,
+    },
     "saeta.place": {"by": "files", "index": False, "validate": True},
     "saeta.read_ipc": {"index": False, "validate": True},
     "saeta.read_parquet": {"index": False, "batch_rows": 1 << 20, "partitioning": "hive"},

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import ExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from saeta import _core, _ipc
 from saeta._convert.numbers import MOST, whole_number
-from saeta._core import Schema, _call_to_the_end, _Ending
+from saeta._core import Schema
 from saeta._files import sinks
 from saeta._files.progress import hook as progress_hook
+from saeta._files.table_writer import TableWriter
 from saeta._text import number_text
-from saeta.errors import InvalidError, TypeMismatch
-from saeta.exchange import table_in_place
+from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Compression, Format, Target
-    from saeta._ipc import Writer
     from saeta.ipc import ProgressArgument
 
 
-class IpcWriter:
+class IpcWriter(TableWriter):
     """Writes an Arrow IPC file or stream table by table.
 
     `saeta.ipc_writer` makes it.
@@ -42,13 +39,6 @@ class IpcWriter:
         >>> sa.read_ipc(path, "host")["a"].to_pylist()
         [0, 1, 2]
     """
-
-    def __init__(self, writer: Writer, name: str, ends: ExitStack) -> None:
-        self._writer = writer
-        self._name = name
-        self._ends = ends
-        self._process = os.getpid()
-        self._end = _Ending(partial(_drop, writer, name, ends, self._process))
 
     def write(self, rows: Any) -> None:
         """Takes a table. It is downloaded, compressed and written in the background.
@@ -73,14 +63,14 @@ class IpcWriter:
             >>> with sa.ipc_writer(io.BytesIO()) as writer:
             ...     writer.write(sa.table({"a": [1, 2]}, "host"))
         """
-        self._writer.write(table_in_place("rows", rows))
+        self._write(rows)
 
     def flush(self) -> None:
         """Waits until everything that was written is in the file, or was passed to the object.
 
         Afterwards the memory of the tables may be changed.
         """
-        self._writer.flush()
+        self._encoder.flush()
 
     def close(self) -> int:
         """Writes the rest and the end, and gives a file its name.
@@ -101,13 +91,7 @@ class IpcWriter:
             >>> writer.close() == len(target.getvalue())
             True
         """
-        if self._process != os.getpid():
-            return self._writer.close()  # raises ClosedError: the target belongs to the parent
-        with self._ends.pop_all():  # an object is flushed, an upload is completed, or aborted on failure
-            try:
-                return self._writer.close()
-            finally:
-                self._end.detach()
+        return self._close()
 
     def abort(self) -> None:
         """Ends the writer without a file. Does nothing after `close`.
@@ -123,47 +107,7 @@ class IpcWriter:
             >>> os.listdir(folder)
             []
         """
-        try:
-            _call_to_the_end(partial(_abort, self._writer, self._ends, self._process))
-        finally:
-            self._end.detach()
-
-    def __enter__(self) -> IpcWriter:
-        return self
-
-    def __exit__(self, kind: object, *exception: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
-
-    def __reduce_ex__(self, protocol: object) -> Never:
-        raise TypeMismatch(
-            "an IpcWriter belongs to its process and can't be pickled: write there to a file of its own"
-        )
-
-    def __repr__(self) -> str:
-        return f"<saeta.IpcWriter of '{self._name}'>"
-
-
-class _Aborted(BaseException):
-    """Tells the target's context manager that its bytes are not complete."""
-
-
-def _abort(writer: Writer, ends: ExitStack, process: int) -> None:
-    if process != os.getpid():
-        return  # the target is the parent's
-    try:
-        writer.abort()
-    finally:
-        ends.__exit__(_Aborted, _Aborted(), None)
-
-
-def _drop(writer: Writer, name: str, ends: ExitStack, process: int) -> None:
-    """Ends a writer that is dropped, or not closed at the end of the program."""
-    _abort(writer, ends, process)
-    if process == os.getpid():
-        warnings.warn(f"the writer to '{name}' was not closed: there is no new file", ResourceWarning, 2)
+        self._abort()
 
 
 def ipc_writer(

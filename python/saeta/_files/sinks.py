@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
+from saeta import _ipc
 from saeta._files.filesystems import URL, FileSystem, file_error, file_system, filesystem_of
 from saeta._files.sources import _name_of
 from saeta.errors import Error, FileError, TypeMismatch
@@ -161,6 +162,22 @@ def writing(target: Sink | Upload) -> Iterator[Callable[[bytes], None]]:
         if isinstance(target, Upload):
             target.abort()
         raise
+
+
+@contextmanager
+def writing_file(
+    path: str | os.PathLike[str], *, durable: bool, replace_read_only: bool
+) -> Iterator[Callable[[bytes], None]]:
+    """Returns the function that takes the next bytes of a file on this machine.
+
+    The file gets its name at the end of the block, none after an error.
+    """
+    file = _ipc.AtomicFile(path, durable, replace_read_only)
+    try:
+        yield file.put
+        file.commit()
+    finally:
+        file.discard()
 
 
 def _open_on_filesystem(filesystem: Any, path: str) -> Any:

@@ -165,7 +165,10 @@ def convert(
     ] = None,
     compression: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help='"none", "lz4" or "zstd"; for Parquet, any codec of pyarrow.', show_default="none"),
+        typer.Option(
+            help='"none", "lz4" or "zstd"; for Parquet also "snappy", "gzip" or "brotli".',
+            show_default="none",
+        ),
     ] = None,
     batch_rows: Annotated[
         Optional[int],  # noqa: UP045

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +45,8 @@ def run(
     start = time.perf_counter()
     try:
         batches = _rebatch(_open_reader(source, columns), batch_rows)
-        rows = _write(batches, target, form, compression, quiet=as_json)
+        shown = on_terminal() and not as_json
+        rows = _write(batches, target, form, compression, batch_rows, progress=shown)
     except load("pyarrow", "saeta convert").ArrowInvalid as failure:
         raise FormatError(f"{source}: {failure}") from failure
     done: dict[str, Any] = {
@@ -106,28 +106,22 @@ def _rebatch(reader: Any, rows: int | None) -> Any:
     return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
 
-def _write(batches: Any, target: Path, form: str, compression: str | None, *, quiet: bool) -> int:
+def _write(
+    batches: Any, target: Path, form: str, compression: str | None, batch_rows: int | None, *, progress: bool
+) -> int:
     if form == "parquet":
-        return _write_parquet(batches, target, compression)
+        codec: Any = compression or "snappy"
+        rows = 0
+        with sa.parquet_writer(
+            target, batches.schema, row_group_size=batch_rows, compression=codec, progress=progress
+        ) as writer:
+            for batch in batches:
+                writer.write(batch)
+                rows += batch.num_rows
+        return rows
     if compression not in (None, "none", "lz4", "zstd"):
         raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
     table: sa.Table = sa.from_arrow(batches, "host")
     words: Any = {"compression": None if compression == "none" else compression, "format": form}
-    sa.write_ipc(table, target, **words, progress=on_terminal() and not quiet)
+    sa.write_ipc(table, target, **words, progress=progress)
     return table.num_rows
-
-
-def _write_parquet(batches: Any, target: Path, compression: str | None) -> int:
-    """Writes under another name first, so that a failure leaves the previous file."""
-    parquet: Any = load("pyarrow.parquet", "writing Parquet")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    rows = 0
-    try:
-        with parquet.ParquetWriter(temporary, batches.schema, compression=compression or "snappy") as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                rows += batch.num_rows
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return rows

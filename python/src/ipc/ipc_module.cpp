@@ -389,6 +389,13 @@ NB_MODULE(_ipc, m) {
   m.doc() = "Arrow IPC files and streams.";
 
   nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
+      .def(
+          "__init__",
+          [](ipc::progress* self, std::int64_t batches, std::int64_t total_batches, std::int64_t rows,
+             std::uint64_t bytes) {
+            new (self) ipc::progress{batches, total_batches, rows, bytes};
+          },
+          nb::arg("batches"), nb::arg("total_batches"), nb::arg("rows"), nb::arg("bytes"))
       .def_ro("batches", &ipc::progress::batches)
       .def_ro("total_batches", &ipc::progress::total_batches, "-1 for a stream, whose number is not known.")
       .def_ro("rows", &ipc::progress::rows)
@@ -512,6 +519,7 @@ NB_MODULE(_ipc, m) {
         "then closed. `schema` is that of the result, by default that of the rows of all. `batch_range` or "
         "`batches` are numbers through all of them.");
   bind_writing(m);
+  bind_atomic_file(m);
   bind_packing(m);
   bind_spilling(m);
   m.def("inspect_file", &inspect_file, nb::arg("path"),

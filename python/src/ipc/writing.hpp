@@ -20,6 +20,9 @@ std::shared_ptr<nb::object> kept_callable(const nb::object& callable);
 /// Adds the functions and the class that write.
 void bind_writing(nb::module_& m);
 
+/// Adds the class of files that Python writes.
+void bind_atomic_file(nb::module_& m);
+
 /// Adds the functions that pack.
 void bind_packing(nb::module_& m);
 

@@ -132,6 +132,23 @@ void bind_conversions(table_class& c) {
            "    >>> size = table.write_ipc('trips.arrow', compression='zstd')\n"
            "    >>> sa.read_ipc('trips.arrow', 'host').equals(table)\n"
            "    True")
+      .def("write_parquet", in_python("saeta._files.parquet_writer", "write_parquet"),
+           nb::sig("def write_parquet(self, path: str | os.PathLike[str] | typing.IO[bytes], *, "
+                   "row_group_size: int | None = None, compression: typing.Literal['none', 'snappy', 'zstd', "
+                   "'lz4', 'gzip', 'brotli'] = 'snappy', compression_level: int | None = None, "
+                   "use_dictionary: bool | collections.abc.Sequence[str] = True, progress: bool | "
+                   "collections.abc.Callable[[saeta._ipc.Progress], object] | None = None, durable: bool = "
+                   "True, replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
+           "Writes the table as a Parquet file with the writer of pyarrow, and returns its size in bytes. "
+           "The arguments are those of `saeta.parquet_writer`. A device table is downloaded one row group at "
+           "a time.\n\n"
+           "UnsupportedError names a column of a type that Parquet can't hold; nothing is written."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> size = table.write_parquet('trips.parquet', compression='zstd')\n"
+           "    >>> sa.read_parquet('trips.parquet', 'host').equals(table)\n"
+           "    True")
       .def("to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
            nb::sig("def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, "
                    "format: typing.Literal['file', 'stream'] = 'file') -> bytes"),
