@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from saeta._convert.numbers import require_count
+from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import file_error
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import name_of
 from saeta._optional import load
+from saeta._parquet.limited import LimitedReader, limited_host
 from saeta.errors import ClosedError, Error, FormatError, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterator[str | os.PathLike[str]]
+
+BATCH_ROWS = 1 << 17  # of a scan
 
 
 def read_parquet(
@@ -40,6 +44,12 @@ def read_parquet(
     pyarrow's dataset reader decodes on all cores, one batch ahead of the upload. It skips row groups that the
     filter excludes.
 
+    Where the budget of the host has a limit, of this context or above it, pyarrow decodes page by page
+    instead. Beside the table it holds one batch of at most an eighth of what the budget has left, and for
+    each column the pages that are being decoded and up to 256 KiB of the file (8 MiB of a store). This is
+    charged while it is held, with pages of at most 1 MiB, also for a context of a device. Larger pages, and
+    the state of decoders and codecs, are not charged. If the charge is refused, BudgetExceeded names it.
+
     Args:
         source: a path, a URL, a glob ("data/*.parquet", "**" for any folders), a folder, or a list of these.
             A folder stands for its files that end in .parquet, also in folders below, sorted by path. Names
@@ -48,7 +58,7 @@ def read_parquet(
         filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
             tuples (column, operator, value), or a list of such lists, one of which must hold.
         schema, index: as for `saeta.read_ipc`; a source is a file here.
-        batch_rows: the maximum number of rows in a batch.
+        batch_rows: the maximum number of rows in a batch. A limited budget makes batches smaller.
         filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
         partitioning: "hive": folders that are named key=value, in the folder or the pattern that `source`
             names, are columns, behind those of the files; in a list of files, all folders of the paths are.
@@ -90,8 +100,10 @@ def read_parquet(
         )
         if filters is None:
             require_room(where, found.schema.types, sum(each.metadata.num_rows for each in found.fragments))
-        ahead = _little_ahead(found) if _is_limited(where) else {}
-        return take_batches(where, _scanner(found, filters, batch_size=rows, **ahead).to_reader())
+        host = limited_host(where)
+        if host is not None:
+            return read_limited(where, LimitedReader(host, found, _expression(filters), rows))
+        return take_batches(where, _scanner(found, filters, batch_size=rows).to_reader())
 
 
 def scan_parquet(
@@ -110,15 +122,17 @@ def scan_parquet(
     """Reads Parquet into a context batch by batch, in bounded memory.
 
     pyarrow's dataset reader decodes row groups on all cores. A thread uploads batches ahead of the consumer.
+    Where the budget of the host has a limit, pyarrow decodes as `read_parquet` tells: the memory does not
+    depend on the size of row groups. Three columns of 116 MB in one row group, under 16 MiB: pyarrow's pool
+    has at most 8.2 MiB.
 
     Args:
         source, columns, filters, schema, index, filesystem, partitioning: as for `read_parquet`.
         batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the files
-            have them, of at most 131,072 rows.
-        in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead (one,
-            in a host context that has a budget). A batch that has no room is uploaded when it is requested.
-            On the host, too, batches are copied into memory of the context. pyarrow decodes row
-            groups as a whole; these are not under the budget.
+            have them, of at most 131,072 rows, fewer under a limited budget.
+        in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead
+            (none, where the budget of the host has a limit). A batch that has no room is uploaded when it is
+            requested. On the host, too, batches are copied into memory of the context.
 
     Returns:
         A Scan: an iterator of Tables, also for `async for`, and a context manager that releases the files.
@@ -148,23 +162,40 @@ def scan_parquet(
             schema=schema,
             index=index,
         )
-        # What pyarrow decodes ahead is in memory, in files and in batches.
-        ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-        if _is_limited(where):
-            ahead = _little_ahead(found)
-        reader = _BatchReader(source, _scanner(found, filters, batch_size=rows or 1 << 17, **ahead))
+        host = limited_host(where)
+        batches: Any
+        if host is not None:
+            batches = LimitedReader(host, found, _expression(filters), rows or BATCH_ROWS)
+        else:  # what pyarrow decodes ahead is in memory, in files and in batches
+            ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
+            batches = _Scanned(_scanner(found, filters, batch_size=rows or BATCH_ROWS, **ahead))
+        reader = _BatchReader(source, batches)
     return Scan(reader, read_ahead(reader, where, rows, uploaded))
 
 
+class _Scanned:
+    """The batches of a scanner, with the methods of a `LimitedReader`."""
+
+    def __init__(self, scanner: Any) -> None:
+        self.schema = scanner.projected_schema
+        self._batches = scanner.to_reader()
+
+    def next(self) -> Any:
+        for batch in self._batches:
+            if batch.num_rows:  # a filter may leave no rows
+                return batch
+        return None
+
+
 class _BatchReader:
-    """The batches of a scanner as `scan.Readable`."""
+    """Batches that are decoded as `scan.Readable`."""
 
     num_batches = -1
 
-    def __init__(self, source: Any, scanner: Any) -> None:
+    def __init__(self, source: Any, batches: _Scanned | LimitedReader) -> None:
         self._source = source
-        self.schema = Schema(scanner.projected_schema)
-        self._batches: Any = scanner.to_reader()
+        self.schema = Schema(batches.schema)
+        self._batches: _Scanned | LimitedReader | None = batches
         self._batch: Any = None  # decoded, not uploaded yet
 
     def next(self, where: Context, /) -> Table | None:
@@ -172,18 +203,16 @@ class _BatchReader:
         if batches is None:
             raise ClosedError("the scan is closed")
         with naming_failures(self._source, "saeta.scan_parquet"):
-            while self._batch is None:
-                try:
-                    batch = batches.read_next_batch()
-                except StopIteration:
+            if self._batch is None:
+                self._batch = batches.next()
+                if self._batch is None:
                     return None
-                self._batch = batch if batch.num_rows else None  # a filter may leave no rows
-            made = take_batches(where, self._batch)
+            table = take_batches(where, self._batch)
         self._batch = None
-        return made
+        return table
 
     def close(self) -> None:
-        self._batches = self._batch = None
+        self._batches = self._batch = None  # a call of another thread has them until it returns
 
 
 @contextmanager
@@ -207,28 +236,24 @@ def take_batches(ctx: Context, decoded: Any) -> Table:
     return made
 
 
+def read_limited(ctx: Context, batches: LimitedReader) -> Table:
+    """Returns all rows as a table of the context. At no time is more than a batch held twice."""
+    tables: list[Table] = []
+    try:
+        while (batch := batches.next()) is not None:
+            tables.append(take_batches(ctx, batch))
+            del batch
+    finally:
+        batches.close()
+    return concat_tables(tables) if tables else take_batches(ctx, batches.schema.empty_table())
+
+
 def require_room(ctx: Context, types: Iterable[Any], rows: int) -> None:
     """Raises BudgetExceeded if values of fixed width alone need more memory than a host context has."""
     nbytes = rows * sum(map(_bits, types)) // 8
     if nbytes and ctx.device == "host":
         with ctx.memory.reserve(nbytes):
             pass
-
-
-def _is_limited(ctx: Context) -> bool:
-    return ctx.device == "host" and ctx.memory.statistics()["remaining"] is not None
-
-
-def _little_ahead(found: parquet_set.ParquetSet) -> dict[str, Any]:
-    """Returns options of a scanner that holds little beside the memory of the context.
-
-    What pyarrow decodes is not under the budget before it is copied. Files on this machine are read page by
-    page instead of by row groups.
-    """
-    local = load("pyarrow.fs", "reading Parquet").LocalFileSystem
-    whole = any(not isinstance(each.filesystem, local) for each in found.fragments)
-    options = load("pyarrow.dataset", "reading Parquet").ParquetFragmentScanOptions(pre_buffer=whole)
-    return {"batch_readahead": 1, "fragment_readahead": 1, "fragment_scan_options": options}
 
 
 def _bits(type_: Any) -> int:
@@ -241,7 +266,10 @@ def _bits(type_: Any) -> int:
 
 
 def _scanner(found: parquet_set.ParquetSet, filters: Any, **options: Any) -> Any:
-    expression = None
-    if filters is not None:
-        expression = load("pyarrow.parquet", "reading Parquet").filters_to_expression(filters)
-    return found.dataset.scanner(columns=found.columns, filter=expression, **options)
+    return found.dataset.scanner(columns=found.columns, filter=_expression(filters), **options)
+
+
+def _expression(filters: Any) -> Any:
+    return (
+        None if filters is None else load("pyarrow.parquet", "reading Parquet").filters_to_expression(filters)
+    )

@@ -29,7 +29,7 @@ from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
 from saeta._files.filesystems import URL, file_error, without_secrets
-from saeta._files.parquet import naming_failures, require_room, take_batches
+from saeta._files.parquet import naming_failures, read_limited, require_room, take_batches
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._loader.readings import (
     Reader,
@@ -41,6 +41,7 @@ from saeta._loader.readings import (
 )
 from saeta._loader.records import Batch, Load, Rank, Run, Selection, Span, Taken
 from saeta._optional import load
+from saeta._parquet.limited import LimitedReader, limited_host
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
 from saeta.exchange import from_arrow
 
@@ -449,6 +450,13 @@ class _OfParquet(_OfFiles):
         schema, rows = self._set.dataset.schema, sum(each.num_rows for each in fragment.row_groups)
         require_room(reading.ctx, [schema.field(name).type for name in reading.columns], rows)
         with naming_failures(self.files[file], "saeta.loader"):
+            host = limited_host(reading.ctx)
+            if host is not None:
+                chosen = load("pyarrow", "saeta.loader").schema(
+                    [schema.field(name) for name in reading.columns]
+                )
+                part = self._set._replace(fragments=[fragment], schema=chosen)
+                return read_limited(reading.ctx, LimitedReader(host, part, None, rows))
             found = fragment.to_table(schema=schema, columns=reading.columns, batch_size=rows)
         return take_batches(reading.ctx, found)
 

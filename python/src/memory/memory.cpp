@@ -9,6 +9,11 @@
 namespace saeta::py {
 namespace {
 
+/// Whether this budget or one above has a limit.
+bool has_limit(const budget& of) {
+  return of.limit() != budget::unlimited || (of.parent() != nullptr && has_limit(*of.parent()));
+}
+
 nb::dict statistics_dict(const memory_view& self) {
   const auto [now, foreign] = without_gil(
       [&] { return std::pair(self.value->reports().statistics(), self.value->reports().foreign_bytes()); });
@@ -17,7 +22,7 @@ nb::dict statistics_dict(const memory_view& self) {
   result["current"] = now.budget.current;
   result["reserved"] = now.budget.reserved;
   result["remaining"] =
-      limit_or_none(now.budget.limit == budget::unlimited ? budget::unlimited : now.budget.remaining);
+      limit_or_none(has_limit(*self.value->memory_budget()) ? now.budget.remaining : budget::unlimited);
   result["peak"] = now.budget.peak;
   result["requests"] = now.budget.requests;
   result["refused"] = now.budget.refused;
@@ -58,7 +63,8 @@ std::string describe_memory(const memory_view& self) {
 void bind_reports(memory_class& c) {
   c.def("statistics", &statistics_dict, nb::sig("def statistics(self) -> dict[str, int | None]"),
         "Bytes of the context's budget: `limit`, `current`, `reserved` (promised and not drawn yet), "
-        "`remaining` (None: no limit), `peak`; its counts of accepted `requests` and `refused` ones. Bytes "
+        "`remaining` (of this budget and those above; None: no limit), `peak`; its counts of accepted "
+        "`requests` and `refused` ones. Bytes "
         "of the device: `own` (held by buffers), `external` (views of foreign memory), `pinned` (page-locked "
         "host memory), `held` (taken from the device: in use or cached), `foreign` (used on the device by "
         "others; 0 on the host), `host_held` (ordinary host memory taken for downloads: in use, where it "
