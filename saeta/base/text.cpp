@@ -176,8 +176,8 @@ bool is_hidden(char32_t character) {
 char32_t decode_character(std::string_view text) {
   constexpr std::array<unsigned, 5> bits_of_first{0, 0x7F, 0x1F, 0x0F, 0x07};
   char32_t character = static_cast<std::uint8_t>(text.front()) & bits_of_first[text.size()];
-  for (const char each : text.substr(1)) {
-    character = character << 6U | (static_cast<std::uint8_t>(each) & 0x3FU);
+  for (const char byte : text.substr(1)) {
+    character = character << 6U | (static_cast<std::uint8_t>(byte) & 0x3FU);
   }
   return character;
 }

@@ -107,14 +107,14 @@ arrow::Result<std::shared_ptr<arrow::Device::Stream>> bridged_device::MakeStream
       throw error(errc::invalid_argument, concat("stream flags are ", flags, ", expected 0 or 1"));
     }
     const std::shared_ptr<backend>& device = ctx_->device_backend();
-    stream made(device);
+    stream own(device);
     auto handle = std::make_unique<stream_handle>();
     const auto release = [device](void* given) {
       const std::unique_ptr<stream_handle> owned(static_cast<stream_handle*>(given));
       static_cast<void>(stream::from_native_handle(device, *owned)); // destroyed here
     };
     auto shared = std::make_shared<bridged_stream>(ctx_, handle.get(), release);
-    *handle.release() = made.release();
+    *handle.release() = own.release();
     return shared;
   });
 }
@@ -134,14 +134,14 @@ bridged_event::bridged_event(std::shared_ptr<context> ctx, void* handle, release
 
 std::shared_ptr<bridged_event> bridged_event::make(const std::shared_ptr<context>& ctx) {
   const std::shared_ptr<backend>& device = ctx->device_backend();
-  event made(device);
+  event own(device);
   auto handle = std::make_unique<event_handle>();
   const auto release = [device](void* given) {
     const std::unique_ptr<event_handle> owned(static_cast<event_handle*>(given));
     static_cast<void>(event::from_native_handle(device, *owned)); // destroyed here
   };
   auto shared = std::make_shared<bridged_event>(ctx, handle.get(), release);
-  *handle.release() = made.release();
+  *handle.release() = own.release();
   return shared;
 }
 

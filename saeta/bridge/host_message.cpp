@@ -131,8 +131,8 @@ constexpr const char* label = "record batch message";
 std::shared_ptr<arrow::RecordBatch> in_native_order(const arrow::RecordBatch& batch,
                                                     arrow::MemoryPool* pool) {
   std::vector<std::shared_ptr<arrow::ArrayData>> columns;
-  for (const auto& each : batch.column_data()) {
-    columns.push_back(take(arrow::internal::SwapEndianArrayData(each, pool), label));
+  for (const auto& column : batch.column_data()) {
+    columns.push_back(take(arrow::internal::SwapEndianArrayData(column, pool), label));
   }
   return arrow::RecordBatch::Make(batch.schema()->WithEndianness(arrow::Endianness::Native), batch.num_rows(),
                                   std::move(columns));

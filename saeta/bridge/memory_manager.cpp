@@ -38,22 +38,22 @@ std::shared_ptr<arrow::Buffer> view_on_cpu(const std::shared_ptr<context>& ctx,
 
 std::unique_ptr<arrow::Buffer> bridged_memory::copy_in(const arrow::Buffer& source,
                                                        std::shared_ptr<void> keepalive) {
-  buffer made;
+  buffer copied;
   if (source.is_cpu()) {
-    made = upload_bytes(ctx_, host_bytes(source), kind_);
+    copied = upload_bytes(ctx_, host_bytes(source), kind_);
   } else if (const std::shared_ptr<context> from = context_of(*source.memory_manager())) {
     const buffer bytes = view_of(from, source, std::move(keepalive));
     if (ctx_->on_host()) {
-      made = allocate_memory(ctx_, bytes.size(), kind_);
+      copied = allocate_memory(ctx_, bytes.size(), kind_);
       // The new memory has no other user yet, so it needs no use token.
-      download(bytes, {reinterpret_cast<std::byte*>(made.address()), made.size()});
+      download(bytes, {reinterpret_cast<std::byte*>(copied.address()), copied.size()});
     } else {
-      made = copy_bytes(ctx_, bytes, kind_);
+      copied = copy_bytes(ctx_, bytes, kind_);
     }
   } else {
     return nullptr;
   }
-  return std::make_unique<held_buffer>(made, access::read, shared_from_this());
+  return std::make_unique<held_buffer>(copied, access::read, shared_from_this());
 }
 
 bridged_memory::owned_copy bridged_memory::copy_out(const arrow::Buffer& source,

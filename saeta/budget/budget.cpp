@@ -73,10 +73,10 @@ bool budget::is_within(const budget& ancestor) const noexcept {
 }
 
 budget_window budget::open_window() {
-  auto made = std::make_unique<budget_window::state>();
-  made->of = shared_from_this();
-  tree_->open(*node_, *made);
-  return budget_window(std::move(made));
+  auto opened = std::make_unique<budget_window::state>();
+  opened->of = shared_from_this();
+  tree_->open(*node_, *opened);
+  return budget_window(std::move(opened));
 }
 
 budget_window::budget_window(std::unique_ptr<state> opened) : state_(std::move(opened)) {}

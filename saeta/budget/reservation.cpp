@@ -15,21 +15,21 @@ struct reservation::state {
 
 reservation reservation::make(std::shared_ptr<budget> from, std::uint64_t bytes, overbooking policy) {
   require_argument(from, "from");
-  auto made = std::make_unique<state>();
-  made->left = from->tree_->reserve(*from->node_, bytes, policy == overbooking::allow);
-  made->bytes = bytes;
-  made->from = std::move(from);
-  return reservation(std::move(made));
+  auto parts = std::make_unique<state>();
+  parts->left = from->tree_->reserve(*from->node_, bytes, policy == overbooking::allow);
+  parts->bytes = bytes;
+  parts->from = std::move(from);
+  return reservation(std::move(parts));
 }
 
 std::optional<reservation> reservation::make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
                                                 budget::time_point deadline) {
-  auto made = std::make_unique<state>();
-  made->bytes = bytes;
-  made->from = std::move(from);
-  budget& asked = *made->from;
-  budget_tree::promise& left = made->left;
-  reservation result(std::move(made)); // an interrupted wait returns what was promised meanwhile
+  auto parts = std::make_unique<state>();
+  parts->bytes = bytes;
+  parts->from = std::move(from);
+  budget& asked = *parts->from;
+  budget_tree::promise& left = parts->left;
+  reservation result(std::move(parts)); // an interrupted wait returns what was promised meanwhile
   return asked.tree_->wait_in_line(*asked.node_, bytes, deadline, &left) ? std::optional(std::move(result))
                                                                          : std::nullopt;
 }

@@ -56,12 +56,12 @@ private:
 
   /// The index as text, unsigned if the index type is.
   [[nodiscard]] std::string index() const {
-    const std::int64_t found = number(1);
-    if (type_.index_type()->is_signed() || found >= 0) {
-      return concat(found);
+    const std::int64_t value = number(1);
+    if (type_.index_type()->is_signed() || value >= 0) {
+      return concat(value);
     }
     const int unused = 64 - 8 * width_;
-    return concat(static_cast<std::uint64_t>(found) << unused >> unused);
+    return concat(static_cast<std::uint64_t>(value) << unused >> unused);
   }
 
   [[nodiscard]] std::string union_reason() const {

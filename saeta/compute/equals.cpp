@@ -220,8 +220,8 @@ private:
     std::vector<list_expansion> expansions;
     std::vector<value_request> totals;
     std::vector<use> uses;
-    for (const comparison_level::opened* const each : scattered) {
-      made.push_back(allocate_lists(each->rows.rows));
+    for (const comparison_level::opened* const opened_lists : scattered) {
+      made.push_back(allocate_lists(opened_lists->rows.rows));
       uses.push_back(writes(made.back()->memory));
     }
     use_token token(work, uses);

@@ -223,14 +223,14 @@ void join_slab::add_steps(joined& made) {
 
 /// Uploads each united dictionary that no piece has. Nested dictionaries come first.
 void join_slab::upload_dictionaries(std::vector<joined>& of) {
-  for (joined& each : of) {
-    upload_dictionaries(each.children);
-    dictionary_union* const dictionary = each.node->dictionary.get();
-    if (dictionary == nullptr || !each.children.empty() || each.node->rows == 0) {
+  for (joined& joined_column : of) {
+    upload_dictionaries(joined_column.children);
+    dictionary_union* const dictionary = joined_column.node->dictionary.get();
+    if (dictionary == nullptr || !joined_column.children.empty() || joined_column.node->rows == 0) {
       continue;
     }
     if (auto there = dictionary->find_existing()) {
-      each.dictionary = std::make_shared<const column>(std::move(*there));
+      joined_column.dictionary = std::make_shared<const column>(std::move(*there));
       continue;
     }
     host_batch values;
@@ -238,7 +238,7 @@ void join_slab::upload_dictionaries(std::vector<joined>& of) {
     values.rows = values.arrays.front().length;
     dictionary_cache none;
     batch batch = upload(ctx_, values, none, {.tag = "combine", .readable = {}, .file = {}});
-    each.dictionary = std::make_shared<const column>(std::move(batch.columns.front()));
+    joined_column.dictionary = std::make_shared<const column>(std::move(batch.columns.front()));
   }
 }
 
@@ -272,8 +272,8 @@ void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sou
 /// @param first  the first of `plain_` whose source is used
 std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t first) const {
   std::vector<const buffer*> sources;
-  for (const joined& each : of) {
-    append_sources(each, sources);
+  for (const joined& column : of) {
+    append_sources(column, sources);
   }
   // The slab comes last, because a token takes storages in the order in which they were made.
   storage_reads reads;
@@ -384,8 +384,8 @@ void join_slab::run(std::vector<joined>& of) {
   use_token token(work, uses(of, left));
   auto* const slab = token.mutable_data<std::byte>(slab_);
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
-  for (joined& each : of) {
-    add_steps(each);
+  for (joined& column : of) {
+    add_steps(column);
   }
   plan_.clear_padding();
   const device_copy<std::int64_t> tables(ctx_, plan.tables);
@@ -442,9 +442,9 @@ column join_slab::make(const joined& from) const {
 }
 
 std::vector<column> join_slab::columns() {
-  std::vector<joined> made;
+  std::vector<joined> layouts;
   for (join_node& node : nodes_) {
-    made.push_back(lay_out(node));
+    layouts.push_back(lay_out(node));
   }
   plain_places_.reserve(plain_.size());
   for (const plain_bytes& bytes : plain_) {
@@ -452,12 +452,12 @@ std::vector<column> join_slab::columns() {
     plain_places_.push_back(plan_.add_place(bytes.window.bytes, false, false));
   }
   plan_.end_layout();
-  upload_dictionaries(made);
-  run(made);
+  upload_dictionaries(layouts);
+  run(layouts);
   std::vector<column> columns;
-  columns.reserve(made.size());
-  for (const joined& each : made) {
-    columns.push_back(make(each));
+  columns.reserve(layouts.size());
+  for (const joined& layout : layouts) {
+    columns.push_back(make(layout));
   }
   return columns;
 }

@@ -32,9 +32,9 @@ bool contains(const storage& bytes, const void* lowest, std::size_t size) {
 /// Removes one entry of the storage.
 void forget(const std::shared_ptr<storage>& bytes) noexcept {
   const auto [first, end] = exports().entries.equal_range(bytes->pointer());
-  for (auto each = first; each != end; ++each) {
-    if (!each->second.owner_before(bytes) && !bytes.owner_before(each->second)) {
-      exports().entries.erase(each);
+  for (auto entry = first; entry != end; ++entry) {
+    if (!entry->second.owner_before(bytes) && !bytes.owner_before(entry->second)) {
+      exports().entries.erase(entry);
       return;
     }
   }

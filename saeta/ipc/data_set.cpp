@@ -245,8 +245,8 @@ std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
     return readers_.front()->next(ctx);
   }
   while (at_ < parts_.size()) {
-    if (auto made = begin_part().next(ctx)) {
-      return conform(*std::move(made), fields());
+    if (auto rows = begin_part().next(ctx)) {
+      return conform(*std::move(rows), fields());
     }
     end_part();
   }
@@ -261,9 +261,9 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
   const read_options& options = readers_.front()->options();
   const bool join = options.rechunk.value_or(!ctx->on_host());
   if (const auto planned = plan_for(*ctx)) {
-    if (auto made = detail::read_whole(ctx, *planned, chosen().spans, join, hook)) {
+    if (auto whole = detail::read_whole(ctx, *planned, chosen().spans, join, hook)) {
       at_ = parts_.size();
-      return std::move(made->rows);
+      return std::move(whole->rows);
     }
   }
   progress sum;
@@ -283,11 +283,11 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
                            [&](const batch& part) { return conform(part, fields()); });
     end_part();
   }
-  table made = table::make_sharing(ctx, fields_, std::move(batches));
-  if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
-    throw error(errc::exchange, concat(made.batches().size(), " batches can't be joined without a copy"));
+  table rows = table::make_sharing(ctx, fields_, std::move(batches));
+  if (join && options.copy == copy_policy::never && rows.batches().size() > 1) {
+    throw error(errc::exchange, concat(rows.batches().size(), " batches can't be joined without a copy"));
   }
-  return join ? combine_chunks(made) : made;
+  return join ? combine_chunks(rows) : rows;
 }
 
 std::unique_ptr<scan> data_set::scan_windows(const std::shared_ptr<context>& ctx,

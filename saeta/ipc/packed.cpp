@@ -40,12 +40,12 @@ std::vector<batch> with_names(const table& source, std::span<const std::size_t> 
   }
   const std::shared_ptr<context>& ctx = source.ctx();
   symbol_names names(fields);
-  for (batch& each : batches) {
-    batch symbols{each.rows, {}};
+  for (batch& source_batch : batches) {
+    batch symbols{source_batch.rows, {}};
     std::vector<use> uses;
     for (const std::size_t number : numbers) {
-      symbols.columns.push_back(each.columns[number]);
-      std::ranges::transform(each.columns[number].buffers(), std::back_inserter(uses), reads);
+      symbols.columns.push_back(source_batch.columns[number]);
+      std::ranges::transform(source_batch.columns[number].buffers(), std::back_inserter(uses), reads);
     }
     const use_token written(ctx->work_stream(), uses); // a host context downloads nothing
     host_batch there = download(ctx, symbols);
@@ -53,7 +53,7 @@ std::vector<batch> with_names(const table& source, std::span<const std::size_t> 
     dictionary_cache none;
     const batch named = upload(ctx, there, none, {.tag = pack_tag, .readable = {}, .file = {}});
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      each.columns[numbers[i]] = named.columns[i];
+      source_batch.columns[numbers[i]] = named.columns[i];
     }
   }
   return batches;

@@ -333,8 +333,8 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
     throw *broken;
   }
   const bool join = options.rechunk.value_or(!ctx->on_host());
-  if (auto made = read_at_once(ctx, join, hook)) {
-    return std::move(*made);
+  if (auto whole = read_at_once(ctx, join, hook)) {
+    return std::move(*whole);
   }
   std::vector<batch> batches;
   while (auto read = next(ctx)) {
@@ -343,12 +343,12 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
       hook(so_far);
     }
   }
-  table made = table::make_sharing(ctx, shown, std::move(batches));
-  if (join && options.copy == copy_policy::never && made.batches().size() > 1) {
+  table rows = table::make_sharing(ctx, shown, std::move(batches));
+  if (join && options.copy == copy_policy::never && rows.batches().size() > 1) {
     throw error(errc::exchange,
-                concat(from->name(), ": ", made.batches().size(), " batches can't be joined without a copy"));
+                concat(from->name(), ": ", rows.batches().size(), " batches can't be joined without a copy"));
   }
-  return join ? combine_chunks(made) : made;
+  return join ? combine_chunks(rows) : rows;
 }
 
 reader::reader(std::unique_ptr<impl> state) : impl_(std::move(state)) {}

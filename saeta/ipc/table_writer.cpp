@@ -374,16 +374,16 @@ private:
 
 writer::writer(const std::filesystem::path& file, std::optional<schema> fields, const write_options& options,
                progress_hook hook) {
-  auto made = std::make_shared<job>(file.string(), options, std::move(fields), std::move(hook));
-  made->file.emplace(file, detail::file_options{options.durable, options.replace_read_only});
-  made_.reset(new implementation(std::move(made)));
+  auto work = std::make_shared<job>(file.string(), options, std::move(fields), std::move(hook));
+  work->file.emplace(file, detail::file_options{options.durable, options.replace_read_only});
+  made_.reset(new implementation(std::move(work)));
 }
 
 writer::writer(byte_sink sink, std::string name, std::optional<schema> fields, const write_options& options,
                progress_hook hook) {
-  auto made = std::make_shared<job>(std::move(name), options, std::move(fields), std::move(hook));
-  made->sink = std::move(sink);
-  made_.reset(new implementation(std::move(made)));
+  auto work = std::make_shared<job>(std::move(name), options, std::move(fields), std::move(hook));
+  work->sink = std::move(sink);
+  made_.reset(new implementation(std::move(work)));
 }
 
 writer::~writer() = default;

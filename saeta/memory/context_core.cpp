@@ -105,8 +105,8 @@ bool context_core::make_visible_to(backend& user) {
 std::optional<point_set> context_core::mark_devices() {
   const std::lock_guard lock(visible_mutex);
   point_set all;
-  for (const auto& each : visible_on) {
-    const std::optional<point> everything = each->mark_device();
+  for (const auto& known : visible_on) {
+    const std::optional<point> everything = known->mark_device();
     if (!everything) {
       return std::nullopt;
     }

@@ -59,8 +59,8 @@ void use_token::require_order() const {
     return;
   }
   bool reachable = false;
-  for (const held& each : held_) {
-    reachable = is_inherited(each) || each.bytes->ctx()->make_visible_to(stream_.owner()) || reachable;
+  for (const held& entry : held_) {
+    reachable = is_inherited(entry) || entry.bytes->ctx()->make_visible_to(stream_.owner()) || reachable;
   }
   if (!reachable) {
     throw error(errc::invalid_argument,
@@ -92,19 +92,19 @@ void use_token::acquire() {
   requirement needed;
   std::size_t begun = 0;
   try {
-    for (held& each : held_) {
-      if (!is_inherited(each)) {
-        each.seen = each.bytes->ordering().acquire(each.mode, needed, each.bytes->tag());
+    for (held& entry : held_) {
+      if (!is_inherited(entry)) {
+        entry.seen = entry.bytes->ordering().acquire(entry.mode, needed, entry.bytes->tag());
       }
       ++begun;
     }
     point_set everything;
     if (needed.unknown) {
       const context* marked = nullptr; // one point serves consecutive buffers of one context
-      for (const held& each : held_) {
-        context& ctx = each.bytes->ctx()->root();
-        if (&ctx != marked && !is_inherited(each)) {
-          everything.add(ctx.mark_unknown_work(each.bytes->tag()).all());
+      for (const held& entry : held_) {
+        context& ctx = entry.bytes->ctx()->root();
+        if (&ctx != marked && !is_inherited(entry)) {
+          everything.add(ctx.mark_unknown_work(entry.bytes->tag()).all());
           marked = &ctx;
         }
       }
@@ -117,10 +117,10 @@ void use_token::acquire() {
     }
     if (needed.unknown) {
       // A write use needs no points here: its own end comes after all of them.
-      for (const held& each : held_) {
-        if (!is_inherited(each)) {
-          each.bytes->ordering().settle(each.mode, each.mode == access::read ? everything : point_set(),
-                                        each.seen);
+      for (const held& entry : held_) {
+        if (!is_inherited(entry)) {
+          entry.bytes->ordering().settle(entry.mode, entry.mode == access::read ? everything : point_set(),
+                                         entry.seen);
         }
       }
     }

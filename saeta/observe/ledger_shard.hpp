@@ -143,12 +143,12 @@ private:
 
   void forget_idle() noexcept {
     recent_ = {};
-    for (auto each = sums.begin(); each != sums.end();) {
-      if (each->second.buffers == 0) {
-        unlink(each->second);
-        each = sums.erase(each);
+    for (auto sum = sums.begin(); sum != sums.end();) {
+      if (sum->second.buffers == 0) {
+        unlink(sum->second);
+        sum = sums.erase(sum);
       } else {
-        ++each;
+        ++sum;
       }
     }
     std::erase_if(accounts, [](const auto& account) { return account.second.first == nullptr; });

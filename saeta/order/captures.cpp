@@ -59,8 +59,8 @@ void captures::drop_ended() {
   const auto ended = std::partition(followed_.begin(), followed_.end(), [this](const followed& each) {
     return device_->capturing(each.companion.native_handle());
   });
-  for (auto each = ended; each != followed_.end(); ++each) {
-    companions_.push_back(std::move(each->companion));
+  for (auto stream = ended; stream != followed_.end(); ++stream) {
+    companions_.push_back(std::move(stream->companion));
   }
   followed_.erase(ended, followed_.end());
   followed_count_ = followed_.size();

@@ -111,8 +111,8 @@ release_queue reaper::shared::take_passed() {
   {
     const std::lock_guard lock(mutex);
     questions.reserve(queue.size());
-    for (auto each = queue.begin(); each != queue.end(); ++each) {
-      questions.push_back({each});
+    for (auto release = queue.begin(); release != queue.end(); ++release) {
+      questions.push_back({release});
     }
   }
   for (question& question : questions) {

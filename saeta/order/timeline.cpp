@@ -137,8 +137,8 @@ void timeline::set_passed(std::uint64_t epoch) noexcept {
   const auto later = std::find_if(closed.begin(), closed.end(), [&](const closed_epoch& closed_epoch) {
     return closed_epoch.epoch > epoch;
   });
-  for (auto each = closed.begin(); each != later; ++each) {
-    home->put_back(std::move(each->end));
+  for (auto passed_epoch = closed.begin(); passed_epoch != later; ++passed_epoch) {
+    home->put_back(std::move(passed_epoch->end));
   }
   closed.erase(closed.begin(), later);
   if (passed.load(std::memory_order_relaxed) < epoch) {

@@ -17,13 +17,13 @@ timeline& timeline_table::take() {
     if (made_ / chunk == most_chunks) {
       throw error(errc::unsupported, concat("more than ", made_, " streams are used at once"));
     }
-    auto made = std::make_unique<timeline[]>(chunk);
+    auto block = std::make_unique<timeline[]>(chunk);
     free_.reserve(made_ + chunk); // so that retiring never fails
     for (std::size_t i = chunk; i-- > 0;) {
-      made[i].index = static_cast<std::uint32_t>(made_ + i);
-      free_.push_back(&made[i]);
+      block[i].index = static_cast<std::uint32_t>(made_ + i);
+      free_.push_back(&block[i]);
     }
-    chunks_[made_ / chunk].store(made.release(), std::memory_order_release);
+    chunks_[made_ / chunk].store(block.release(), std::memory_order_release);
     made_ += chunk;
   }
   timeline& slot = *free_.back();

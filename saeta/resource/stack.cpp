@@ -157,17 +157,17 @@ void parse_stack(std::string_view text, stack_options& into) {
   std::optional<resource_kind> slabs;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view found = trim_blanks(text.substr(begin, comma - begin));
-    const auto resource = kind_of(base_words, found);
+    const std::string_view word = trim_blanks(text.substr(begin, comma - begin));
+    const auto resource = kind_of(base_words, word);
     if (base == resource_kind::caching && !slabs && resource && resource != resource_kind::caching) {
       slabs = resource;
     } else if (base) {
       throw error(errc::invalid_argument, concat("'", word_of(base_words, *base), "' in '", text,
                                                  "' is a base resource, which must come last"));
-    } else if (const auto decorator = kind_of(decorator_words, found)) {
+    } else if (const auto decorator = kind_of(decorator_words, word)) {
       layers.push_back(*decorator);
     } else if (base = resource; !base) {
-      throw error(errc::invalid_argument, concat("'", found, "' in '", text,
+      throw error(errc::invalid_argument, concat("'", word, "' in '", text,
                                                  "' is not a resource: expected logging, statistics, budget, "
                                                  "guard or fault, and at the end caching, async or direct"));
     }

@@ -59,8 +59,8 @@ std::optional<spill_store::demotion> spill_store::choose_demotion(full_tiers& fu
     bool& above = full[number_of(tier)];
     above = excess_over(*tiers_.limit_of(tier), above ? options_.end : options_.begin) != 0;
     if (above) {
-      if (auto found = coldest_in(tier)) {
-        return found;
+      if (auto coldest = coldest_in(tier)) {
+        return coldest;
       }
     }
   }

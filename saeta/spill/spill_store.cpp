@@ -282,9 +282,9 @@ std::shared_ptr<spill_entry> spill_store::choose(const budget* within, const ent
     if (best == nullptr) {
       return nullptr;
     }
-    if (auto found = best->weak_from_this().lock()) { // null: the last owner has just released the handle
-      found->state = spill_state::spilling;
-      return found;
+    if (auto chosen = best->weak_from_this().lock()) { // null: the last owner has just released the handle
+      chosen->state = spill_state::spilling;
+      return chosen;
     }
   }
 }

@@ -31,11 +31,11 @@ staging_lane::~staging_lane() {
 }
 
 staging_lane::chunk& staging_lane::next() {
-  chunk* found = find_free();
-  if (found == nullptr) {
-    found = make_chunk();
+  chunk* free = find_free();
+  if (free == nullptr) {
+    free = make_chunk();
   }
-  chunk& next = found != nullptr ? *found : oldest();
+  chunk& next = free != nullptr ? *free : oldest();
   land(next);
   next.taken = ++taken_;
   return next;
@@ -64,13 +64,13 @@ bool staging_lane::prepare() {
 }
 
 staging_lane::chunk* staging_lane::find_free() {
-  chunk* found = nullptr;
+  chunk* latest = nullptr;
   for (chunk& c : made_chunks()) {
-    if ((found == nullptr || c.taken > found->taken) && arrived(c)) {
-      found = &c;
+    if ((latest == nullptr || c.taken > latest->taken) && arrived(c)) {
+      latest = &c;
     }
   }
-  return found;
+  return latest;
 }
 
 staging_lane::chunk* staging_lane::make_chunk() {

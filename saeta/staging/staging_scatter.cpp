@@ -65,19 +65,19 @@ std::vector<std::int64_t> check(const std::shared_ptr<context>& into, const scat
                                 const std::byte* slab, const std::int64_t* tables) {
   std::vector<value_check> checks;
   checks.reserve(plan.checks.size());
-  for (const scatter_check& each : plan.checks) {
+  for (const scatter_check& planned : plan.checks) {
     value_check& check = checks.emplace_back();
-    check.kind = each.kind;
-    check.width = each.width;
-    check.values = slab + each.values;
-    check.second = each.second == scatter_check::absent ? nullptr : slab + each.second;
-    check.validity = each.validity == scatter_check::absent
+    check.kind = planned.kind;
+    check.width = planned.width;
+    check.values = slab + planned.values;
+    check.second = planned.second == scatter_check::absent ? nullptr : slab + planned.second;
+    check.validity = planned.validity == scatter_check::absent
                          ? nullptr
-                         : reinterpret_cast<const std::uint8_t*>(slab + each.validity);
-    check.bit_offset = each.bit_offset;
-    check.count = each.count;
-    check.limit = each.limit;
-    check.table = each.table == scatter_check::absent ? nullptr : tables + each.table;
+                         : reinterpret_cast<const std::uint8_t*>(slab + planned.validity);
+    check.bit_offset = planned.bit_offset;
+    check.count = planned.count;
+    check.limit = planned.limit;
+    check.table = planned.table == scatter_check::absent ? nullptr : tables + planned.table;
   }
   number_tiles(checks);
   const device_copy<value_check> uploaded(into, checks);

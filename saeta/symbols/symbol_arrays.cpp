@@ -130,11 +130,11 @@ std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count,
   if (!ctx->on_host() || ctx->inherited()) {
     return kept.plain.emplace_back(indices).data();
   }
-  const buffer& made = kept.charged.emplace_back(
+  const buffer& charged = kept.charged.emplace_back(
       buffer::allocate(ctx, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
                        ctx->work_stream(), "arrow export"));
-  use_token token(ctx->work_stream(), {writes(made)});
-  return token.mutable_data<std::uint32_t>(made);
+  use_token token(ctx->work_stream(), {writes(charged)});
+  return token.mutable_data<std::uint32_t>(charged);
 }
 
 } // namespace

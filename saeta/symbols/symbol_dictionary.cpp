@@ -49,12 +49,12 @@ void symbol_dictionary::make_room(std::size_t names, std::size_t bytes) {
   if (names <= text_->offsets.capacity() && bytes <= text_->bytes.capacity()) {
     return;
   }
-  auto made = std::make_shared<text>();
-  made->offsets.reserve(std::max(names, 2 * text_->offsets.size()));
-  made->bytes.reserve(std::max(bytes, 2 * text_->bytes.size()));
-  made->offsets.assign(text_->offsets.begin(), text_->offsets.end());
-  made->bytes.assign(text_->bytes.begin(), text_->bytes.end());
-  text_ = std::move(made);
+  auto larger = std::make_shared<text>();
+  larger->offsets.reserve(std::max(names, 2 * text_->offsets.size()));
+  larger->bytes.reserve(std::max(bytes, 2 * text_->bytes.size()));
+  larger->offsets.assign(text_->offsets.begin(), text_->offsets.end());
+  larger->bytes.assign(text_->bytes.begin(), text_->bytes.end());
+  text_ = std::move(larger);
 }
 
 host_array symbol_dictionary::values() {

@@ -109,12 +109,12 @@ struct symbol_mapping::steps {
       return;
     }
     narrow(token, flags, 1, bytes);
-    auto* const each = token.mutable_data<std::uint8_t>(bytes);
+    auto* const valid = token.mutable_data<std::uint8_t>(bytes);
     if (has_nulls()) {
       ctx->kernels().fill_nulls(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
-                                source.offset(), each, 1, rows, 0, each);
+                                source.offset(), valid, 1, rows, 0, valid);
     }
-    ctx->kernels().pack_bool(token.stream().native_handle(), each, rows, bits);
+    ctx->kernels().pack_bool(token.stream().native_handle(), valid, rows, bits);
   }
 
   const std::shared_ptr<context>& ctx;

@@ -87,8 +87,8 @@ private:
   void release() {
     std::vector<std::shared_ptr<symbol_table>> held;
     held.swap(held_);
-    for (const auto& each : held) {
-      each->adding_.unlock();
+    for (const auto& table : held) {
+      table->adding_.unlock();
     }
     mutex_.unlock(); // before `held` ends: it may own the last reference to a table, whose end takes the lock
   }
@@ -203,8 +203,8 @@ void symbol_table::intern(std::span<const std::string_view> names, std::span<sym
 }
 
 std::string_view symbol_table::name(symbol of) const {
-  if (const auto found = lookup(of)) {
-    return *found;
+  if (const auto known = lookup(of)) {
+    return *known;
   }
   throw error(errc::out_of_range,
               concat("symbol ", of, " is not in the symbol table, which has ", size(), " names"));

@@ -53,14 +53,14 @@ void add(std::vector<download_range>& ranges, const buffer& source, std::byte* t
 /// Reserved addresses. The system backs only the pages that are written.
 struct column_stream::addresses {
   explicit addresses(std::size_t count) : bytes(std::max<std::size_t>(count, 1)) {
-    void* const made =
+    void* const address =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made == MAP_FAILED) {
+    if (address == MAP_FAILED) {
       throw error(errc::out_of_memory,
                   concat("the system has no address range for columns of ", bytes, " bytes"));
     }
-    ::madvise(made, bytes, MADV_NOHUGEPAGE); // only two numbers of each array are written
-    first = static_cast<std::byte*>(made);
+    ::madvise(address, bytes, MADV_NOHUGEPAGE); // only two numbers of each array are written
+    first = static_cast<std::byte*>(address);
   }
   addresses(const addresses&) = delete;
   addresses& operator=(const addresses&) = delete;
@@ -109,11 +109,11 @@ column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const colum
   while (!level.empty()) {
     look_at_device(level);
     std::vector<node*> next;
-    for (node* each : level) {
-      add_children(*each, next);
-      if (each->from.dictionary() != nullptr) {
-        dictionaries.push_back(*each->from.dictionary());
-        with_dictionary.push_back(each);
+    for (node* parent : level) {
+      add_children(*parent, next);
+      if (parent->from.dictionary() != nullptr) {
+        dictionaries.push_back(*parent->from.dictionary());
+        with_dictionary.push_back(parent);
       }
     }
     level = std::move(next);
@@ -125,12 +125,12 @@ column_stream::column_stream(std::shared_ptr<context> ctx, std::span<const colum
     }
     kept_.push_back(std::move(there.keepalive));
   }
-  for (node& each : nodes) {
-    lay_out(each);
+  for (node& of_array : nodes) {
+    lay_out(of_array);
   }
   at_ = std::make_unique<addresses>(bytes_);
-  for (const node& each : nodes) {
-    arrays_.push_back(array_of(each));
+  for (const node& of_array : nodes) {
+    arrays_.push_back(array_of(of_array));
   }
 }
 
@@ -299,18 +299,18 @@ std::shared_ptr<std::byte> column_stream::bring(std::size_t number) const {
   const auto first = std::ranges::partition_point(
       pieces_, [&](const piece& piece) { return piece.place + piece.source.size() <= begin; });
   std::vector<download_range> ranges;
-  for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
-    const std::size_t from = std::max(begin, each->place) - each->place;
-    const std::size_t more = each->needed == change::shift_bits ? 1 : 0;
-    const std::size_t to = std::min(end + more - each->place, each->source.size());
-    add(ranges, each->source.slice(from, to - from), landed.get() + (each->place + from - begin));
+  for (auto piece = first; piece != pieces_.end() && piece->place < end; ++piece) {
+    const std::size_t from = std::max(begin, piece->place) - piece->place;
+    const std::size_t more = piece->needed == change::shift_bits ? 1 : 0;
+    const std::size_t to = std::min(end + more - piece->place, piece->source.size());
+    add(ranges, piece->source.slice(from, to - from), landed.get() + (piece->place + from - begin));
   }
   staging_ring::of(ctx_)->download(ranges, fresh);
-  for (auto each = first; each != pieces_.end() && each->place < end; ++each) {
-    const std::size_t from = std::max(begin, each->place) - each->place;
-    const std::size_t to = std::min(end - each->place, each->bytes);
+  for (auto piece = first; piece != pieces_.end() && piece->place < end; ++piece) {
+    const std::size_t from = std::max(begin, piece->place) - piece->place;
+    const std::size_t to = std::min(end - piece->place, piece->bytes);
     if (from < to) {
-      fix(*each, from, to, landed.get() + (each->place + from - begin));
+      fix(*piece, from, to, landed.get() + (piece->place + from - begin));
     }
   }
   return landed;

@@ -129,9 +129,10 @@ public:
     parts.length = rows.rows - rows.offset;
     parts.offset = rows.offset;
     parts.null_count = nulls_of_part(from.known_null_count(), from.length(), parts.length);
-    for (const arriving_buffer& each : std::span(arriving_).subspan(of.first, from.buffers().size())) {
-      parts.buffers.push_back(
-          each.as == arriving_buffer::kind::absent ? buffer{} : slab_.slice(place_of(each), each.bytes));
+    for (const arriving_buffer& arriving : std::span(arriving_).subspan(of.first, from.buffers().size())) {
+      parts.buffers.push_back(arriving.as == arriving_buffer::kind::absent
+                                  ? buffer{}
+                                  : slab_.slice(place_of(arriving), arriving.bytes));
     }
     for (const arriving_column& child : of.children) {
       parts.children.push_back(make(child));
@@ -356,10 +357,10 @@ std::vector<batch> copy_from_peer(const table& source, const std::shared_ptr<con
   copied.run();
   std::vector<batch> batches;
   auto next = planned.begin();
-  for (const batch& each : source.batches()) {
+  for (const batch& source_batch : source.batches()) {
     batch& there = batches.emplace_back();
-    there.rows = each.rows;
-    for (std::size_t i = 0; i < each.columns.size(); ++i) {
+    there.rows = source_batch.rows;
+    for (std::size_t i = 0; i < source_batch.columns.size(); ++i) {
       there.columns.push_back(copied.make(*next++));
     }
   }

@@ -158,8 +158,8 @@ cudaMemPool_t imported_pools::add(int descriptor) {
         "cudaMemPoolImportFromShareableHandle", " on cuda:", admitted_.front());
   try {
     const std::lock_guard lock(mutex_);
-    for (const std::int32_t each : admitted_) {
-      set_pool_access(pool, each, "another process");
+    for (const std::int32_t importer : admitted_) {
+      set_pool_access(pool, importer, "another process");
     }
     pools_.push_back(pool);
   } catch (...) {

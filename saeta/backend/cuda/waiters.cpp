@@ -36,9 +36,9 @@ std::unique_ptr<waiters::waiter> waiters::take() {
   {
     const std::scoped_lock lock(mutex_);
     if (!free_.empty()) {
-      auto found = std::move(free_.back());
+      auto reused = std::move(free_.back());
       free_.pop_back();
-      return found;
+      return reused;
     }
   }
   auto result = std::make_unique<waiter>();

@@ -173,20 +173,20 @@ private:
 
   void check_level() {
     list_ = {};
-    for (looked_at& each : level_) {
+    for (looked_at& array : level_) {
       table_of_next_ = check_list::no_table;
-      if (const auto made = check_of(each)) {
-        each.check = list_.checks.size();
-        each.checked = true;
-        list_.checks.push_back(*made);
+      if (const auto needed = check_of(array)) {
+        array.check = list_.checks.size();
+        array.checked = true;
+        list_.checks.push_back(*needed);
         list_.table_at.push_back(table_of_next_);
       }
     }
     const std::vector<std::int64_t> bad = memory_.find_bad_rows(list_);
-    for (const looked_at& each : level_) {
-      if (each.checked && bad[each.check] != no_bad_row) {
-        throw error(errc::format,
-                    concat(each.place, ": ", reason(*each.array, list_.checks[each.check], bad[each.check])));
+    for (const looked_at& array : level_) {
+      if (array.checked && bad[array.check] != no_bad_row) {
+        throw error(errc::format, concat(array.place, ": ",
+                                         reason(*array.array, list_.checks[array.check], bad[array.check])));
       }
     }
   }
@@ -276,17 +276,17 @@ private:
       ask_children(parent, requests);
     }
     const std::vector<std::int64_t> answers = memory_.numbers(requests);
-    for (const looked_at& each : parents) {
-      if (asks_for_offsets(each)) {
-        require_range(each, answers[each.requests], answers[each.requests + 1]);
-      } else if (selects_runs(each) && every_row_) {
-        require_runs(each, answers[each.requests]);
+    for (const looked_at& parent : parents) {
+      if (asks_for_offsets(parent)) {
+        require_range(parent, answers[parent.requests], answers[parent.requests + 1]);
+      } else if (selects_runs(parent) && every_row_) {
+        require_runs(parent, answers[parent.requests]);
       }
-      for (std::size_t i = 0; i < each.array->children.size(); ++i) {
-        const host_array& child = each.array->children[i];
-        const child_rows rows = rows_of(each, i, answers);
+      for (std::size_t i = 0; i < parent.array->children.size(); ++i) {
+        const host_array& child = parent.array->children[i];
+        const child_rows rows = rows_of(parent, i, answers);
         add(child, child.offset + rows.first, rows.count,
-            each.place.child(each.array->type.children()[i].name), true);
+            parent.place.child(parent.array->type.children()[i].name), true);
       }
     }
   }

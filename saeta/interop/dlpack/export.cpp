@@ -236,18 +236,18 @@ view make_view(const tensor_numbers& source, const dlpack_export& how) {
       result.device = target == cpu_device ? target : device_of_copy(source, values, how);
       return result;
     }
-    view made =
+    view placed =
         in_place(numbers_in_place->first, copy); // the hold begins first, so that later writers find it
     hand_over(source.ctx, numbers_in_place->first, copy, to);
-    made.device = target;
-    return made;
+    placed.device = target;
+    return placed;
   };
-  view made = place();
-  made.type = to_tensor_type(source.shown);
-  made.shape = reorder(source.extents, source.order);
-  made.strides = reorder(made.copied ? dense_strides(source.extents, how.order) : numbers_in_place->strides,
-                         source.order);
-  return made;
+  view tensor = place();
+  tensor.type = to_tensor_type(source.shown);
+  tensor.shape = reorder(source.extents, source.order);
+  tensor.strides = reorder(
+      tensor.copied ? dense_strides(source.extents, how.order) : numbers_in_place->strides, source.order);
+  return tensor;
 }
 
 view make_view(const column& source, const dlpack_export& how) {

@@ -127,10 +127,10 @@ std::size_t max_lz4_block_bytes(std::size_t bytes) {
 }
 
 std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target) {
-  const int made = LZ4_compress_default(reinterpret_cast<const char*>(values.data()),
-                                        reinterpret_cast<char*>(target.data()),
-                                        static_cast<int>(values.size()), static_cast<int>(target.size()));
-  return require_size(static_cast<std::size_t>(made), values.size(), target.size());
+  const int bytes = LZ4_compress_default(reinterpret_cast<const char*>(values.data()),
+                                         reinterpret_cast<char*>(target.data()),
+                                         static_cast<int>(values.size()), static_cast<int>(target.size()));
+  return require_size(static_cast<std::size_t>(bytes), values.size(), target.size());
 }
 
 std::size_t max_lz4_frame_bytes(std::size_t bytes) { return LZ4F_compressFrameBound(bytes, nullptr); }
@@ -252,10 +252,10 @@ std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, con
   walker from(bytes, read);
   std::uint64_t sum = 0;
   while (!from.empty()) {
-    const std::uint64_t found = from.number(4);
-    if (found == magic) {
+    const std::uint64_t word = from.number(4);
+    if (word == magic) {
       sum += lz4 ? lz4_frame(from) : zstd_frame(from);
-    } else if (is_skippable(found)) {
+    } else if (is_skippable(word)) {
       from.skip(from.number(4));
     } else {
       break;

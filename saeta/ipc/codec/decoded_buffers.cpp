@@ -102,10 +102,10 @@ void buffer_decoder::read(std::span<std::byte> target) {
     return;
   }
   while (!target.empty()) {
-    const std::size_t made = decode(target);
-    note(target.first(made));
-    position_ += made;
-    target = target.subspan(made);
+    const std::size_t bytes = decode(target);
+    note(target.first(bytes));
+    position_ += bytes;
+    target = target.subspan(bytes);
   }
 }
 

@@ -59,12 +59,12 @@ flat_builder::table flat_builder::add_table(std::span<const slot> slots) {
   put(vtable + entry_bytes, checked_cast<std::uint16_t>(bytes, "bytes of a table"));
   put(table.position_, static_cast<std::int32_t>(table.position_ - vtable));
   std::size_t at = table.position_ + sizeof(std::int32_t);
-  for (const slot& each : widest) {
-    std::memcpy(bytes_.data() + at, &each.value, each.bytes);
-    put(vtable + (front_entries + each.field) * entry_bytes,
+  for (const slot& slot : widest) {
+    std::memcpy(bytes_.data() + at, &slot.value, slot.bytes);
+    put(vtable + (front_entries + slot.field) * entry_bytes,
         static_cast<std::uint16_t>(at - table.position_));
-    table.places_[each.field] = at;
-    at += each.bytes;
+    table.places_[slot.field] = at;
+    at += slot.bytes;
   }
   return table;
 }

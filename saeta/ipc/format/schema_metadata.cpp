@@ -276,8 +276,8 @@ private:
   /// The path of the field at which reading has stopped.
   [[nodiscard]] std::string path() const {
     std::string text;
-    for (const std::string_view each : path_) {
-      text += concat(text.empty() ? "column '" : ", child '", each, "'");
+    for (const std::string_view name : path_) {
+      text += concat(text.empty() ? "column '" : ", child '", name, "'");
     }
     return text.empty() ? "a column" : text;
   }

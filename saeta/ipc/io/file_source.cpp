@@ -55,10 +55,10 @@ file_source::file_source(const std::filesystem::path& file, const opened& found,
       found_(found->found), kept_(keep_open ? found : nullptr), recent_(found) {}
 
 std::shared_ptr<const file_source> file_source::open(const std::filesystem::path& file, bool keep_open) {
-  auto found = std::make_shared<const open_file>(file);
-  std::shared_ptr<const file_source> source(new file_source(file, found, keep_open));
+  auto opened_file = std::make_shared<const open_file>(file);
+  std::shared_ptr<const file_source> source(new file_source(file, opened_file, keep_open));
   if (!keep_open) {
-    keep_for_a_while(std::move(found));
+    keep_for_a_while(std::move(opened_file));
   }
   return source;
 }
@@ -68,16 +68,16 @@ file_source::opened file_source::file() const {
     return kept_;
   }
   const std::lock_guard lock(reopening_);
-  opened found = recent_.lock();
-  if (found == nullptr) {
-    found = std::make_shared<const open_file>(name());
-    if (found->found != found_) {
+  opened current = recent_.lock();
+  if (current == nullptr) {
+    current = std::make_shared<const open_file>(name());
+    if (current->found != found_) {
       throw error(errc::io, concat("'", name(), "' was replaced or changed while it was read"));
     }
-    recent_ = found;
-    keep_for_a_while(found);
+    recent_ = current;
+    keep_for_a_while(current);
   }
-  return found;
+  return current;
 }
 
 file_source::~file_source() {

@@ -224,38 +224,39 @@ void host_dictionaries::add(const host_target& to, const read_columns& columns,
   if (all_.size() <= number) {
     all_.resize(columns.dictionaries.trees.size());
   }
-  entry made;
+  entry arrived;
   if (message.owner != nullptr) {
-    made.owners.push_back(message.owner);
+    arrived.owners.push_back(message.owner);
   }
-  array_maker maker(to, message, *this, made.owners);
-  made.parts.push_back(host_message(message.layout, tree, maker).take(0, tree.values.type));
+  array_maker maker(to, message, *this, arrived.owners);
+  arrived.parts.push_back(host_message(message.layout, tree, maker).take(0, tree.values.type));
   for (const tree_node& node : tree.nodes) {
-    made.shares_parts = made.shares_parts || node.dictionary != no_node || node.type->has_variadic_buffers();
+    arrived.shares_parts =
+        arrived.shares_parts || node.dictionary != no_node || node.type->has_variadic_buffers();
     if (node.dictionary != no_node) {
-      made.inner.push_back(all_[node.dictionary].version);
+      arrived.inner.push_back(all_[node.dictionary].version);
     }
   }
   entry& known = all_[number];
   if (!message.layout.is_delta) {
     replaced_ += known.version == 0 ? 0 : 1;
-    made.version = known.version + 1;
-    known = std::move(made);
+    arrived.version = known.version + 1;
+    known = std::move(arrived);
     return;
   }
   if (known.version == 0) {
     rethrow(delta_of_nothing(id), tree.root_label);
   }
-  if (known.inner != made.inner) {
+  if (known.inner != arrived.inner) {
     throw error(errc::unsupported,
                 concat(tree.root_label, ": the dictionary of its values was replaced between two parts"));
   }
-  check_parts(made, tree);
+  check_parts(arrived, tree);
   if (!std::exchange(known.checked, true)) {
     check_parts(known, tree);
   }
-  known.parts.push_back(std::move(made.parts.front()));
-  known.owners.insert(known.owners.end(), made.owners.begin(), made.owners.end());
+  known.parts.push_back(std::move(arrived.parts.front()));
+  known.owners.insert(known.owners.end(), arrived.owners.begin(), arrived.owners.end());
   known.values = nullptr;
 }
 
@@ -338,11 +339,11 @@ private:
 std::vector<std::int64_t> table_of(const host_array& of) {
   const auto variadic = std::span(of.buffers).subspan(of.type.buffer_count());
   std::vector<std::int64_t> table;
-  for (const auto& each : variadic) {
-    table.push_back(std::ssize(each));
+  for (const auto& buffer : variadic) {
+    table.push_back(std::ssize(buffer));
   }
-  for (const auto& each : variadic) {
-    table.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(each.data())));
+  for (const auto& buffer : variadic) {
+    table.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(buffer.data())));
   }
   return table;
 }

@@ -196,14 +196,14 @@ planned_source::source_at(std::uint64_t position) const noexcept {
 
 /// A range may have the gap behind a source in it, and bytes of the source that follows.
 void planned_source::read(std::uint64_t position, std::span<std::byte> target) const {
-  for (auto each = source_at(position); !target.empty(); ++each) {
-    const std::uint64_t at = position - each->begin;
-    const bool last = std::next(each) == sources_.end();
-    const std::uint64_t size = last ? at + target.size() : each->from->size();
+  for (auto source = source_at(position); !target.empty(); ++source) {
+    const std::uint64_t at = position - source->begin;
+    const bool last = std::next(source) == sources_.end();
+    const std::uint64_t size = last ? at + target.size() : source->from->size();
     if (at < size) {
-      each->from->read_at(at, target.first(std::min<std::uint64_t>(target.size(), size - at)));
+      source->from->read_at(at, target.first(std::min<std::uint64_t>(target.size(), size - at)));
     }
-    const std::uint64_t next = last ? position + target.size() : std::next(each)->begin;
+    const std::uint64_t next = last ? position + target.size() : std::next(source)->begin;
     target = target.subspan(std::min<std::uint64_t>(target.size(), next - position));
     position = next;
   }

@@ -277,7 +277,7 @@ void group_batches(planned_table& batches, const planned_dictionaries& dictionar
 
 table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, const planned_table& batches,
                whole_columns columns) {
-  std::vector<batch> made;
+  std::vector<batch> joined;
   for (const planned_group& group : batches.groups) {
     batch one;
     for (std::size_t piece = group.pieces.first; piece < group.pieces.end; ++piece) {
@@ -296,9 +296,10 @@ table table_of(const std::shared_ptr<context>& ctx, const planned_source& from, 
         one.columns.push_back(decoded[static_cast<std::size_t>(place)]);
       }
     }
-    made.push_back(conform(std::move(one), from.fields()->fields())); // the tree is that of the first source
+    joined.push_back(
+        conform(std::move(one), from.fields()->fields())); // the tree is that of the first source
   }
-  return table::make_sharing(ctx, from.fields(), std::move(made));
+  return table::make_sharing(ctx, from.fields(), std::move(joined));
 }
 
 } // namespace

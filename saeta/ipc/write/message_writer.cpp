@@ -117,13 +117,13 @@ private:
   }
 
   void push_rebased(range offsets, std::size_t width, std::int64_t base) {
-    std::vector<std::byte> made(offsets.size());
+    std::vector<std::byte> rebased(offsets.size());
     for (std::size_t at = 0; at < offsets.size(); at += width) {
       const std::int64_t value = read_offset(offsets.data() + at, width, 0) - base;
-      std::memcpy(made.data() + at, &value, width); // little-endian
+      std::memcpy(rebased.data() + at, &value, width); // little-endian
     }
-    const std::size_t bytes = made.size();
-    push_own(std::move(made), bytes);
+    const std::size_t bytes = rebased.size();
+    push_own(std::move(rebased), bytes);
   }
 
   /// A message can't say that an array begins inside a run, so the run ends are made to count from its first
@@ -134,16 +134,16 @@ private:
     to_.layout.nodes.push_back({length, 0});
     to_.layout.nodes.push_back({runs.count, 0});
     const auto width = static_cast<std::size_t>(ends.type.byte_width());
-    std::vector<std::byte> made(static_cast<std::size_t>(runs.count) * width);
+    std::vector<std::byte> cut(static_cast<std::size_t>(runs.count) * width);
     for (std::int64_t i = 0; i < runs.count; ++i) {
       const std::int64_t end =
           read_offset(ends.buffers[1].data(), width, ends.offset + runs.first + i) - offset;
       const std::int64_t kept = std::min(end, length);
-      std::memcpy(made.data() + static_cast<std::size_t>(i) * width, &kept, width);
+      std::memcpy(cut.data() + static_cast<std::size_t>(i) * width, &kept, width);
     }
     push({}); // the validity of the run ends
-    const std::size_t bytes = made.size();
-    push_own(std::move(made), bytes);
+    const std::size_t bytes = cut.size();
+    push_own(std::move(cut), bytes);
     const host_array& values = of.children[1];
     add(values, values.offset + runs.first, runs.count);
   }

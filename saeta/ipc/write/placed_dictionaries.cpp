@@ -170,15 +170,15 @@ void placed_dictionaries::unite(std::span<const column> distinct, bool may_widen
   std::vector<std::size_t> different; // indices into `distinct`
   std::vector<std::size_t> like;      // for each of `distinct` its index in `different`
   for (const entry& entry : distinct_) {
-    std::size_t found = different.size();
-    for (std::size_t i = different.size(); i-- > 0 && found - i <= most_compared;) {
+    std::size_t index = different.size();
+    for (std::size_t i = different.size(); i-- > 0 && index - i <= most_compared;) {
       if (same_rows(*distinct_[different[i]].values, *entry.values)) {
-        found = i;
+        index = i;
         break;
       }
     }
-    like.push_back(found);
-    if (found == different.size()) {
+    like.push_back(index);
+    if (index == different.size()) {
       different.push_back(like.size() - 1);
     }
   }

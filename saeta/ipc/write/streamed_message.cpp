@@ -109,9 +109,9 @@ public:
   void write(byte_target& target) override {
     const auto front = std::make_shared<const std::vector<std::byte>>(std::move(front_));
     target.write(*front, front);
-    for (auto& each : std::exchange(blocks_, {})) {
-      const std::span<const std::byte> bytes = each->bytes();
-      target.write(bytes, std::exchange(each, nullptr));
+    for (auto& block : std::exchange(blocks_, {})) {
+      const std::span<const std::byte> bytes = block->bytes();
+      target.write(bytes, std::exchange(block, nullptr));
     }
     target.write(std::as_bytes(std::span(end_)), nullptr);
   }

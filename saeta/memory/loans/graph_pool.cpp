@@ -130,8 +130,8 @@ graph_pool::piece graph_pool::take(std::size_t bytes, stream_ref stream, std::si
       from = &state_->lane_of(stream);
       drop_passed(from->pending);
       if (from->pending.empty()) {
-        if (const auto found = state_->take(*from, wanted, alignment)) {
-          return *found;
+        if (const auto memory = state_->take(*from, wanted, alignment)) {
+          return *memory;
         }
         break;
       }
@@ -204,8 +204,8 @@ void graph_pool::release() noexcept {
   {
     const std::lock_guard lock(state_->mutex);
     state_->released = true;
-    for (auto each = state_->segments.begin(); each != state_->segments.end();) {
-      const auto here = each++;
+    for (auto next = state_->segments.begin(); next != state_->segments.end();) {
+      const auto here = next++;
       if (here->second.out == 0) {
         unused.insert(state_->segments.extract(here));
       }
@@ -253,8 +253,8 @@ graph_pool_scope::~graph_pool_scope() { (*opened_)->note_ended(); }
 
 std::shared_ptr<graph_pool> graph_pool_scope::open_for(const backend& device) {
   const auto& all = of_this_thread();
-  for (auto each = all.rbegin(); each != all.rend(); ++each) {
-    const std::shared_ptr<entry> open = each->lock();
+  for (auto pool = all.rbegin(); pool != all.rend(); ++pool) {
+    const std::shared_ptr<entry> open = pool->lock();
     if (open && (*open)->ctx()->device_backend().get() == &device) {
       return *open;
     }

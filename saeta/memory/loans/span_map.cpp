@@ -53,9 +53,9 @@ void span_map::give_back(address begin) {
     ++end;
   }
   by_size_.emplace(bytes, first->first); // the only step that may throw
-  for (auto each = first; each != end; ++each) {
-    if (each->second.free) {
-      by_size_.erase({each->second.bytes, each->first});
+  for (auto span = first; span != end; ++span) {
+    if (span->second.free) {
+      by_size_.erase({span->second.bytes, span->first});
     }
   }
   first->second.bytes = bytes;

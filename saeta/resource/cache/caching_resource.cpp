@@ -95,8 +95,8 @@ block caching_resource::take(cache_shard& shard, const allocation_request& reque
   if (taken == nullptr) [[unlikely]] {
     taken = store_->refill(shard, size_class);
     if (taken == nullptr) { // no room for a slab
-      if (auto made = store_->allocate_within(request, stream)) {
-        return *made;
+      if (auto memory = store_->allocate_within(request, stream)) {
+        return *memory;
       }
       taken = store_->take_larger(shard, size_class);
       if (taken == nullptr) {

@@ -178,9 +178,9 @@ bool guard_state::retire(guarded& freed, resource& upstream) noexcept {
     std::vector<guard_suspect> suspects;
     add_regions(freed, regions, suspects);
     std::unique_lock scanning(scan_mutex);
-    auto found = examine(regions, suspects);
+    auto detected = examine(regions, suspects);
     scanning.unlock();
-    publish(std::move(found));
+    publish(std::move(detected));
   } catch (...) {
     report_current_exception("guard_resource");
     return false;
