@@ -31,6 +31,7 @@ def distribution(package: str) -> str:
         "cuda": "cuda-bindings",
         "cupy": f"cupy-cuda{cuda}x",
         "pyarrow": _libarrow.requirement(),
+        "pylibcudf": f"pylibcudf-cu{cuda}",
         "rmm": f"rmm-cu{cuda}",
     }
     return published.get(package, package)

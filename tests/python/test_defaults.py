@@ -44,7 +44,7 @@ FUNCTIONS = {
     "saeta.read_ipc": {"index": False, "validate": True},
     "saeta.read_parquet": {"index": False, "batch_rows": 1 << 20, "partitioning": "hive"},
     "saeta.scan_ipc": {"index": False, "window": "128MiB", "in_flight": 2, "validate": True},
-    "saeta.scan_parquet": {"index": False, "in_flight": 2, "partitioning": "hive"},
+    "saeta.scan_parquet": {"index": False, "window": "128MiB", "partitioning": "hive"},
     "saeta.table": {"index": False},
     "saeta.unpack": {"validate": True},
     "saeta.use": {"reads": (), "writes": ()},

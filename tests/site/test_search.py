@@ -58,7 +58,7 @@ TASKS = {
     "environment variables": "options.html",
     "exit codes": "errors.html",
     "read arrow file": "guides/reading.html",
-    "parquet": "guides/reading.html",
+    "parquet": "guides/parquet.html",
     "limit memory": "guides/memory.html",
     "pytorch": "guides/torch.html",
     "torch.distributed": "guides/torch-distributed.html",

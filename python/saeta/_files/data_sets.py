@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from saeta._files.filesystems import URL, file_system, filesystem_of, raise_as_file_errors, without_secrets
 from saeta.errors import InvalidError, MissingFileError
 
-IPC_ENDINGS = (".arrow", ".arrows", ".feather", ".ipc")
-PARQUET_ENDINGS = (".parquet",)
+IPC_ENDINGS: tuple[str, ...] = (".arrow", ".arrows", ".feather", ".ipc")
+PARQUET_ENDINGS: tuple[str, ...] = (".parquet",)
 
 
 class Listed(NamedTuple):

@@ -1,4 +1,4 @@
-"""Reads Parquet files: pyarrow's dataset reader decodes a batch while the previous one is uploaded."""
+"""Reads Parquet files, decoded on the device, or by pyarrow while the batch before is uploaded."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
-from saeta._core import Context, Schema, Table
+from saeta._core import Context, Schema, Table, _parse_bytes
 from saeta._files import parquet_set
 from saeta._files.filesystems import file_error
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import name_of
 from saeta._optional import load
+from saeta._parquet.decoder import Decoder
+from saeta._parquet.engine import Engine, device_plan, require_engine
+from saeta._parquet.filters import expression_of
 from saeta._parquet.limited import LimitedReader, limited_host
+from saeta._parquet.parts import Part
+from saeta._parquet.plan import Plan
+from saeta._parquet.reading import IN_FLIGHT, DeviceBatches, read_whole
 from saeta.errors import ClosedError, Error, FormatError, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -38,11 +44,14 @@ def read_parquet(
     batch_rows: int = 1 << 20,
     filesystem: Any = None,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
 ) -> Table:
     """Reads Parquet into a table of a context (a Context or the name of its device; None: the best device).
 
-    pyarrow's dataset reader decodes on all cores, one batch ahead of the upload. It skips row groups that the
-    filter excludes.
+    On a CUDA device, with pylibcudf installed, the device decodes the files. Otherwise pyarrow's dataset
+    reader decodes on all cores, one batch ahead of the upload. Both skip row groups that the filter excludes,
+    and both give the same schema and values. The guide to Parquet has the types and filters that need
+    pyarrow.
 
     Where the budget of the host has a limit, of this context or above it, pyarrow decodes page by page
     instead. Beside the table it holds one batch of at most an eighth of what the budget has left, and for
@@ -58,7 +67,8 @@ def read_parquet(
         filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
             tuples (column, operator, value), or a list of such lists, one of which must hold.
         schema, index: as for `saeta.read_ipc`; a source is a file here.
-        batch_rows: the maximum number of rows in a batch. A limited budget makes batches smaller.
+        batch_rows: the maximum number of rows in a batch that pyarrow decodes. A limited budget makes batches
+            smaller.
         filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
         partitioning: "hive": folders that are named key=value, in the folder or the pattern that `source`
             names, are columns, behind those of the files; in a list of files, all folders of the paths are.
@@ -66,12 +76,19 @@ def read_parquet(
             them are such numbers, else strings, unless `schema` or the files give the type;
             "__HIVE_DEFAULT_PARTITION__" is null. None: no columns of folders. Or what
             `pyarrow.dataset.dataset` takes.
+        engine: "device" decodes on the device of the context, "host" by pyarrow. None: on the device if it
+            can, else by pyarrow, and the logger "saeta.parquet" says why (level INFO).
 
     Returns:
         A Table with the batches as they were decoded. On the host they are copied into memory of the context.
 
+    While the device decodes, RMM's current resource takes memory for it from the context, under the tag
+    "parquet".
+
     Raises:
-        MissingDependency: pyarrow is not installed.
+        InvalidError: `engine` is not known.
+        UnsupportedError: `engine` is "device", and something needs pyarrow: the message names the column.
+        MissingDependency: pyarrow is not installed, or `engine` is "device" and pylibcudf is not.
         MissingFileError: the file does not exist, or no file matches.
         TypeMismatch: the schema of a file does not go with the others; names the file, the column and both
             types.
@@ -88,9 +105,10 @@ def read_parquet(
         ['y', 'z']
     """
     rows = require_count("batch_rows", batch_rows, "rows")
+    require_engine(engine)
     where = context_of(ctx)
     with naming_failures(source, "saeta.read_parquet"):
-        found = parquet_set.find(
+        data_set = parquet_set.find(
             source,
             filesystem,
             partitioning=partitioning,
@@ -98,12 +116,25 @@ def read_parquet(
             schema=schema,
             index=index,
         )
-        if filters is None:
-            require_room(where, found.schema.types, sum(each.metadata.num_rows for each in found.fragments))
-        host = limited_host(where)
-        if host is not None:
-            return read_limited(where, LimitedReader(host, found, _expression(filters), rows))
-        return take_batches(where, _scanner(found, filters, batch_size=rows).to_reader())
+        return read_set(data_set, where, filters, engine, rows)
+
+
+def read_set(
+    data_set: parquet_set.ParquetSet, where: Context, filters: Any, engine: Engine | None, rows: int
+) -> Table:
+    """Returns the rows of files as a table of a context."""
+    decoder = device_decoder(engine, where, data_set, filters)
+    return _read_on_host(data_set, where, filters, rows) if decoder is None else read_whole(decoder)
+
+
+def _read_on_host(data_set: parquet_set.ParquetSet, where: Context, filters: Any, rows: int) -> Table:
+    if filters is None:
+        counts = (group.num_rows for fragment in data_set.fragments for group in fragment.row_groups)
+        require_room(where, data_set.schema.types, sum(counts))
+    host = limited_host(where)
+    if host is not None:
+        return read_limited(where, LimitedReader(host, data_set, _expression(filters), rows))
+    return take_batches(where, _scanner(data_set, filters, batch_size=rows).to_reader())
 
 
 def scan_parquet(
@@ -115,28 +146,38 @@ def scan_parquet(
     schema: Any = None,
     index: bool = False,
     batch_rows: int | None = None,
-    in_flight: int = 2,
+    in_flight: int | None = None,
+    window: int | str = "128MiB",
     filesystem: Any = None,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
 ) -> Scan:
     """Reads Parquet into a context batch by batch, in bounded memory.
 
-    pyarrow's dataset reader decodes row groups on all cores. A thread uploads batches ahead of the consumer.
-    Where the budget of the host has a limit, pyarrow decodes as `read_parquet` tells: the memory does not
-    depend on the size of row groups. Three columns of 116 MB in one row group, under 16 MiB: pyarrow's pool
-    has at most 8.2 MiB.
+    On a CUDA device, with pylibcudf installed, threads decode windows of whole row groups on the device ahead
+    of the consumer. Otherwise pyarrow's dataset reader decodes row groups on all cores, and a thread uploads
+    batches ahead. Where the budget of the host has a limit, pyarrow decodes as `read_parquet` tells: the
+    memory does not depend on the size of row groups. Three columns of 116 MB in one row group, under 16 MiB:
+    pyarrow's pool has at most 8.2 MiB.
 
     Args:
-        source, columns, filters, schema, index, filesystem, partitioning: as for `read_parquet`.
-        batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the files
-            have them, of at most 131,072 rows, fewer under a limited budget.
-        in_flight: the maximum number of batches that are uploaded ahead, and that pyarrow decodes ahead
-            (none, where the budget of the host has a limit). A batch that has no room is uploaded when it is
+        source, columns, filters, schema, index, filesystem, partitioning, engine: as for `read_parquet`.
+        batch_rows: the number of rows of each Table; the last one may have fewer. None: the windows, or the
+            batches of at most 131,072 rows that pyarrow decodes, fewer under a limited budget.
+        in_flight: the maximum number of windows that the device decodes ahead, at the same time (None: 4).
+            With pyarrow the maximum number of batches that are uploaded ahead (None: 2), and that it decodes
+            ahead (none, where the budget of the host has a limit). What has no room is read when it is
             requested. On the host, too, batches are copied into memory of the context.
+        window: bytes of values that the device decodes at once, as a number or a text ("512MiB"). A larger
+            row group is decoded in parts.
 
     Returns:
         A Scan: an iterator of Tables, also for `async for`, and a context manager that releases the files.
         Leaving it waits for a batch that is being decoded.
+
+    A scan on a device holds the values of `in_flight` windows and what decoding them takes, beside the window
+    that the program works on: up to `(1 + 3 * in_flight) * window` bytes, where the metadata of the files
+    tell the size of the values. That is not reserved; the budget of the context is the limit.
 
     Raises:
         The errors of `read_parquet`: errors in schemas at once, errors in a batch when it is requested.
@@ -150,11 +191,16 @@ def scan_parquet(
         ...     [batch["n"].to_pylist() for batch in scan]
         [[1, 2, 3, 1], [2, 3]]
     """
-    uploaded = require_count("in_flight", in_flight, "batches")
+    if in_flight is not None:
+        in_flight = require_count("in_flight", in_flight, "batches")
+    window_bytes = require_count(
+        "window", _parse_bytes(window) if isinstance(window, str) else window, "bytes"
+    )
+    require_engine(engine)
     rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
     with naming_failures(source, "saeta.scan_parquet"):
-        found = parquet_set.find(
+        data_set = parquet_set.find(
             source,
             filesystem,
             partitioning=partitioning,
@@ -162,15 +208,42 @@ def scan_parquet(
             schema=schema,
             index=index,
         )
+        decoder = device_decoder(engine, where, data_set, filters)
+        if decoder is not None:
+            windows = DeviceBatches(decoder, window_bytes, in_flight or IN_FLIGHT)
+            return Scan(windows, read_ahead(windows, where, rows, 1))
+        uploaded = in_flight or 2
         host = limited_host(where)
         batches: Any
         if host is not None:
-            batches = LimitedReader(host, found, _expression(filters), rows or BATCH_ROWS)
+            batches = LimitedReader(host, data_set, _expression(filters), rows or BATCH_ROWS)
         else:  # what pyarrow decodes ahead is in memory, in files and in batches
             ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-            batches = _Scanned(_scanner(found, filters, batch_size=rows or BATCH_ROWS, **ahead))
+            batches = _Scanned(_scanner(data_set, filters, batch_size=rows or BATCH_ROWS, **ahead))
         reader = _BatchReader(source, batches)
     return Scan(reader, read_ahead(reader, where, rows, uploaded))
+
+
+def device_decoder(
+    engine: Engine | None, ctx: Context, data_set: parquet_set.ParquetSet, filters: Any
+) -> Decoder | None:
+    """Returns what decodes files on the device of a context. None: pyarrow does it on the host."""
+    plan = device_plan(engine, ctx, data_set, filters)
+    return None if plan is None else decoder_of(plan, engine, ctx, data_set, filters)
+
+
+def decoder_of(
+    plan: Plan, engine: Engine | None, ctx: Context, data_set: parquet_set.ParquetSet, filters: Any
+) -> Decoder:
+    """Returns what decodes as planned. With engine None, pyarrow reads what cuDF refuses."""
+
+    def read(part: Part) -> Table:
+        fragments = [data_set.fragments[file].subset(row_group_ids=of) for file, of in part.by_file.items()]
+        read = parquet_set.of_fragments(fragments, data_set.dataset.schema, plan.schema.names, plan.schema)
+        with naming_failures([fragment.path for fragment in fragments], "reading Parquet"):
+            return _read_on_host(read, ctx, filters, part.rows)
+
+    return Decoder(ctx, plan, read if engine is None else None)
 
 
 class _Scanned:
@@ -265,11 +338,9 @@ def _bits(type_: Any) -> int:
     return bits
 
 
-def _scanner(found: parquet_set.ParquetSet, filters: Any, **options: Any) -> Any:
-    return found.dataset.scanner(columns=found.columns, filter=_expression(filters), **options)
+def _scanner(data_set: parquet_set.ParquetSet, filters: Any, **options: Any) -> Any:
+    return data_set.dataset.scanner(columns=data_set.columns, filter=_expression(filters), **options)
 
 
 def _expression(filters: Any) -> Any:
-    return (
-        None if filters is None else load("pyarrow.parquet", "reading Parquet").filters_to_expression(filters)
-    )
+    return None if filters is None else expression_of(filters)

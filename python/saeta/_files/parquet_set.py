@@ -190,13 +190,16 @@ def _described(
     changed = {field.name: field for field in together if field not in meant}
     whole = [partitions.get(field.name) or changed.get(field.name, field) for field in meant]
     whole += [field for name, field in partitions.items() if name not in meant.names]
-    dataset = load("pyarrow.dataset", "reading Parquet").FileSystemDataset(
-        fragments, pyarrow.schema(whole, meant.metadata), file_format()
-    )
-    shown = dataset.schema
+    shown = together = pyarrow.schema(whole, meant.metadata)
     if chosen is not None:
         shown = pyarrow.schema([shown.field(name) for name in chosen], shown.metadata)
-    return ParquetSet(dataset, fragments, chosen, shown)
+    return of_fragments(fragments, together, chosen, shown)
+
+
+def of_fragments(fragments: list[Any], whole: Any, columns: list[str] | None, schema: Any) -> ParquetSet:
+    """Returns files whose schemas are known: `whole` of all columns, and `schema` of those that are read."""
+    dataset = load("pyarrow.dataset", "reading Parquet").FileSystemDataset(fragments, whole, file_format())
+    return ParquetSet(dataset, fragments, columns, schema)
 
 
 def _together(files: Sequence[tuple[str, Any]], meant: Any) -> Any:

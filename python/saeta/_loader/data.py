@@ -29,18 +29,21 @@ from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
 from saeta._files.filesystems import URL, file_error, without_secrets
-from saeta._files.parquet import naming_failures, read_limited, require_room, take_batches
+from saeta._files.parquet import decoder_of, naming_failures, read_limited, require_room, take_batches
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._loader.readings import (
+    DecodedFiles,
     Reader,
     ReadingFiles,
     ReadingTable,
     ReadingWhole,
+    parallel_reader_of,
     reader_of,
     spans_to_read,
 )
 from saeta._loader.records import Batch, Load, Rank, Run, Selection, Span, Taken
 from saeta._optional import load
+from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
 from saeta.exchange import from_arrow
@@ -425,7 +428,8 @@ def _batches_by_inspection(file: Any) -> list[Batch]:
 class _OfParquet(_OfFiles):
     """Files whose row groups are batches."""
 
-    def __init__(self, files: list[str], source: Any, chosen: Selection) -> None:
+    def __init__(self, files: list[str], source: Any, chosen: Selection, ctx: Context) -> None:
+        self._engine = chosen.engine
         with naming_failures(source, "saeta.loader"):
             self._set = parquet_set.find(
                 source,
@@ -437,9 +441,19 @@ class _OfParquet(_OfFiles):
                 partitioning=chosen.partitioning,
             )
             groups = [_row_groups(each.metadata) for each in self._set.fragments]
+            self._plan = device_plan(chosen.engine, ctx, self._set, None)
         self.files, self.counts = files, list(map(len, groups))
         self.batches = list(chain.from_iterable(groups))
         self.schema = Schema(self._set.schema)
+
+    def open(
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        if self._plan is None:
+            return super().open(ctx, columns, loads, ahead=ahead)
+        decoder = decoder_of(self._plan.narrowed(columns), self._engine, ctx, self._set, None)
+        files = DecodedFiles(self, decoder)
+        return parallel_reader_of(ReadingFiles(files, ctx, list(columns)), loads, ahead, decoder.end)
 
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
@@ -495,7 +509,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
         )
     try:
         if of_parquet[0]:
-            return _OfParquet([file.source for file in found], files, chosen)
+            return _OfParquet([file.source for file in found], files, chosen, ctx)
         return _OfIpc(found, chosen)
     except ColumnNameError as failure:
         raise ColumnNameError(f"columns: {failure}") from failure

@@ -20,6 +20,7 @@ from saeta._loader.batches import Batches, Cutter, Features, Windows
 from saeta._loader.codes import Coder, make_coders
 from saeta._loader.data import Order, data_of
 from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
+from saeta._parquet.engine import Engine, require_engine
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
 from saeta.errors import ClosedError, ColumnNameError, InvalidError
@@ -75,6 +76,7 @@ class Loader(Generic[Batch_co]):
         self._files = files
         self._given = chosen, steps, options
         check_options(options)
+        require_engine(chosen.engine)
         if isinstance(steps.window, str):
             steps = steps._replace(window=_core._parse_bytes(steps.window))
         for name, least in LEAST.items():
@@ -278,6 +280,7 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -299,6 +302,7 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -326,6 +330,7 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -352,6 +357,7 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -386,6 +392,7 @@ def loader(
         index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
         partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
             of folders.
+        engine: what decodes Parquet files, as for `read_parquet`.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device; with several ranks each of them reads every window. The rows of a Table are
             permuted as a whole. False keeps the order.
@@ -441,7 +448,7 @@ def loader(
     return (_torch_class() if to == "torch" else Loader)(
         files,
         where if isinstance(where, Context) else context_of(where),
-        Selection(columns, schema, index, partitioning),
+        Selection(columns, schema, index, partitioning, engine),
         Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
         Options(to, matrix, dtype, nulls, fill, lists, codes),
     )

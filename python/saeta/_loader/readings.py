@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -12,6 +13,10 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Table
 from saeta._files.scan import ReadAhead, ReadOnRequest
 from saeta._loader.records import Batch, Load, Run, Span
+from saeta._parquet.decoder import Decoder
+from saeta._parquet.ordered_reads import OrderedReads
+from saeta._parquet.parts import Part
+from saeta._parquet.reading import joined
 from saeta.errors import ClosedError
 
 
@@ -53,6 +58,21 @@ def reader_of(reading: Reading, loads: Sequence[Load], ahead: int) -> ReadAhead 
     if ahead == 0:
         return ReadOnRequest(source, source.next, "loader")
     return ReadAhead(source, source.next, ahead, "loader")
+
+
+def parallel_reader_of(
+    reading: Reading, loads: Sequence[Load], ahead: int, end: Callable[[], object]
+) -> ReadAhead | ReadOnRequest:
+    """Reads loads by threads, `ahead` loads at the same time, and calls `end` when none is left."""
+    reads = OrderedReads([partial(_read_load, reading, load) for load in loads], max(1, ahead), end)
+    if ahead == 0:
+        return ReadOnRequest(reads, reads.next, "loader")
+    return ReadAhead(reads, reads.next, 1, "loader")
+
+
+def _read_load(reading: Reading, load: Load) -> Iterator[Table]:
+    rows = reading.read(load.spans)
+    yield rows if load.taken is None else rows._take_permuted(*load.taken)
 
 
 class _Source:
@@ -137,6 +157,21 @@ class ReadingFiles:
         reader = self._reader
         if reader is not None:
             reader.close()
+
+
+class DecodedFiles:
+    """Parquet files whose row groups a device decodes."""
+
+    def __init__(self, files: Files, decoder: Decoder) -> None:
+        self.batches = files.batches
+        self.runs = files.runs
+        self._decoder = decoder
+        self._groups = {(group.file, group.number): group for group in decoder.plan.groups}
+
+    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
+        numbers = [(file, number) for number in range(first, last) if (file, number) in self._groups]
+        part = Part([self._groups[number] for number in numbers])
+        return joined(self._decoder, list(self._decoder.decode(part)))
 
 
 class ReadingWhole:

@@ -14,6 +14,7 @@ class Selection:
     schema: Any = None
     index: bool = False
     partitioning: Any = "hive"
+    engine: Any = None
 
 
 class Steps(NamedTuple):
