@@ -95,11 +95,7 @@ def read_ipc(
         >>> [part.compute()["n"].to_pylist() for part in saeta.dask.read_ipc(path, partition_bytes=1)]
         [[1, 2], [3, 4]]
     """
-    if client is not None and not isinstance(client, Client):
-        raise TypeMismatch(
-            f"client is of type {type(client).__name__}, expected distributed.Client: the device is the "
-            "argument `device`"
-        )
+    require_client(client)
     given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
     most = require_count("partition_bytes", given, "bytes")
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
@@ -114,6 +110,14 @@ def read_ipc(
         return futures
     read = delayed(_read, name="read_ipc", pure=False)
     return [read(part) for part in parts]
+
+
+def require_client(client: Any) -> None:
+    if client is not None and not isinstance(client, Client):
+        raise TypeMismatch(
+            f"client is of type {type(client).__name__}, expected distributed.Client: the device is the "
+            "argument `device`"
+        )
 
 
 class _Part(NamedTuple):

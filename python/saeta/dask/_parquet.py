@@ -1,0 +1,167 @@
+"""Reads Parquet files on the workers of a cluster. Each task reads consecutive row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from dask.delayed import delayed
+from distributed import Client
+
+from saeta._convert.numbers import require_count
+from saeta._core import Table, _parse_bytes
+from saeta._files import parquet_set
+from saeta._files.parquet import BATCH_ROWS, naming_failures, read_set
+from saeta._parquet.engine import Engine, require_engine
+from saeta._parquet.filters import expression_of
+from saeta.dask._contexts import worker_context
+from saeta.dask._reader import require_client
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from distributed import Future
+
+    from saeta._files.parquet import Sources
+
+
+@overload
+def read_parquet(
+    source: Sources,
+    client: Client,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filters: Any = None,
+    partition_bytes: int | str = "128MiB",
+    device: str | None = None,
+    schema: Any = None,
+    index: bool = False,
+    filesystem: Any = None,
+    partitioning: Any = "hive",
+    engine: Engine | None = None,
+) -> list[Future]: ...
+
+
+@overload
+def read_parquet(
+    source: Sources,
+    client: None = None,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filters: Any = None,
+    partition_bytes: int | str = "128MiB",
+    device: str | None = None,
+    schema: Any = None,
+    index: bool = False,
+    filesystem: Any = None,
+    partitioning: Any = "hive",
+    engine: Engine | None = None,
+) -> list[Delayed]: ...
+
+
+def read_parquet(
+    source: Sources,
+    client: Client | None = None,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filters: Any = None,
+    partition_bytes: int | str = "128MiB",
+    device: str | None = None,
+    schema: Any = None,
+    index: bool = False,
+    filesystem: Any = None,
+    partitioning: Any = "hive",
+    engine: Engine | None = None,
+) -> list[Future] | list[Delayed]:
+    """Makes tasks that read Parquet files, each a run of consecutive row groups as one Table.
+
+    The files are opened here for their metadata only. Row groups that the filter excludes get no task. The
+    workers read the files, so every worker must find them under the same names.
+
+    Args:
+        source, columns, filters, schema, index, filesystem, partitioning: as for `saeta.read_parquet`.
+        client: a client of the cluster. The tasks start at once and the result is a list of futures. None:
+            the result is a list of `dask.delayed` objects.
+        partition_bytes: the maximum size of a task's row groups before compression: bytes or "128MiB". A row
+            group is never divided.
+        device: as for `worker_context`, which is the context of the tables.
+        engine: as for `saeta.read_parquet`. Each worker decides by its own context and packages.
+
+    Raises:
+        What `saeta.read_parquet` raises for schemas and files that can't be opened. TypeMismatch: a `client`
+        of another type. What decoding raises, when a task runs.
+
+    Example:
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> import saeta.dask
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
+        >>> pq.write_table(pa.table({"n": [1, 2, 3, 4]}), path, row_group_size=2)
+        >>> parts = saeta.dask.read_parquet(path, partition_bytes=1, device="host")
+        >>> [part.compute()["n"].to_pylist() for part in parts]
+        [[1, 2], [3, 4]]
+    """
+    require_client(client)
+    require_engine(engine)
+    given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
+    most = require_count("partition_bytes", given, "bytes")
+    with naming_failures(source, "saeta.dask.read_parquet"):
+        data_set = parquet_set.find(
+            source, filesystem, partitioning=partitioning, columns=columns, schema=schema, index=index
+        )
+        runs = list(_runs(data_set, filters, most))
+    described = data_set.dataset.schema, data_set.columns, data_set.schema
+    parts = [_Part(run, *described, filters, device, engine) for run in runs]
+    # Not pure, because the file may have changed when a task runs again.
+    if client is not None:
+        futures: list[Future] = client.map(_read, parts, key="read_parquet", pure=False)
+        return futures
+    read = delayed(_read, name="read_parquet", pure=False)
+    return [read(part) for part in parts]
+
+
+class _Part(NamedTuple):
+    """What one task reads. The schemas are those of pyarrow."""
+
+    fragments: list[Any]
+    whole: Any
+    columns: list[str] | None
+    schema: Any
+    filters: Any
+    device: str | None
+    engine: Engine | None
+
+
+def _read(part: _Part) -> Table:
+    data_set = parquet_set.of_fragments(part.fragments, part.whole, part.columns, part.schema)
+    with naming_failures([fragment.path for fragment in part.fragments], "saeta.dask.read_parquet"):
+        return read_set(data_set, worker_context(part.device), part.filters, part.engine, BATCH_ROWS)
+
+
+def _runs(data_set: parquet_set.ParquetSet, filters: Any, most: int) -> Iterator[list[Any]]:
+    """Yields files with consecutive row groups, of at most `most` bytes, or of a single row group.
+
+    If no row group has rows that may match, one run of none is left, for the schema.
+    """
+    expression = None if filters is None else expression_of(filters)
+    run: list[Any] = []
+    size = 0
+    any_run = False
+    for fragment in data_set.fragments:
+        kept = fragment
+        if expression is not None:
+            kept = fragment.subset(filter=expression, schema=data_set.dataset.schema)
+        together: list[int] = []
+        for group in kept.row_groups:
+            if (run or together) and size + group.total_byte_size > most:
+                yield [*run, *_subset(fragment, together)]
+                any_run = True
+                run, together, size = [], [], 0
+            together.append(group.id)
+            size += group.total_byte_size
+        run += _subset(fragment, together)
+    if run or not any_run:
+        yield run or [data_set.fragments[0].subset(row_group_ids=[])]
+
+
+def _subset(fragment: Any, groups: list[int]) -> list[Any]:
+    return [fragment.subset(row_group_ids=groups)] if groups else []
