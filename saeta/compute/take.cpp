@@ -359,56 +359,75 @@ namespace {
 constexpr std::int64_t most_rows = std::int64_t{1} << 62;
 constexpr std::int64_t most_short_rows = std::int64_t{1} << 32;
 
-void require_numbers(std::int64_t count, const number_groups& numbers) {
+void require_batches(std::int64_t count, const lane_batches& batches) {
   if (count < 0 || count > most_rows) {
     throw error(errc::out_of_range, concat("a permutation of ", count, " rows: expected 0 to 2^62"));
   }
-  if (numbers.group < 1 || numbers.stride < numbers.group || numbers.count < 0 || numbers.skipped < 0 ||
-      numbers.skipped >= numbers.group) {
-    throw error(errc::invalid_argument, concat(numbers.count, " numbers in groups of ", numbers.group,
-                                               " at distances of ", numbers.stride, " without ",
-                                               numbers.skipped, ": groups have numbers and don't overlap"));
+  if (batches.batch_rows < 1 || batches.window_batches < 1 || batches.count < 0 || batches.first < 0 ||
+      batches.step < 1 || batches.round < 0) {
+    throw error(errc::invalid_argument,
+                concat(batches.count, " rows from batch ", batches.first, " on in steps of ", batches.step,
+                       ", with ", batches.batch_rows, " rows a batch and ", batches.window_batches,
+                       " batches a window: batches and windows have rows"));
   }
-  if (numbers.count == 0) {
-    return;
+  if (batches.lanes < 1 || batches.lane_step < 1 || batches.lanes % batches.lane_step != 0 ||
+      (batches.lane_step > 1 && batches.step % batches.lane_step != 0)) {
+    throw error(errc::invalid_argument,
+                concat("every batch of ", batches.step, " from every lane of ", batches.lane_step, " of ",
+                       batches.lanes, ": these lanes don't have all of these batches"));
   }
-  const std::int64_t entries = checked_add(numbers.count - 1, numbers.skipped, "numbers of rows");
-  const std::int64_t last =
-      checked_add(checked_mul(entries / numbers.group, numbers.stride, "numbers of rows"),
-                  checked_add(numbers.first, entries % numbers.group, "numbers of rows"), "numbers of rows");
-  if (numbers.first + numbers.skipped < 0 || last >= count) {
-    throw error(errc::out_of_range, concat("numbers from ", numbers.first + numbers.skipped, " to ", last,
-                                           ": expected numbers of ", count, " rows"));
+  const std::int64_t window_rows =
+      checked_mul(batches.window_batches, batches.batch_rows, "rows of a window");
+  if (batches.count > count) {
+    throw error(errc::out_of_range, concat(batches.count, " rows of ", count));
+  }
+  for (std::int64_t turn = 0, left = batches.count; left > 0; ++turn) {
+    const std::int64_t batch =
+        checked_add(batches.first, checked_mul(turn, batches.step, "batches"), "batches");
+    const std::int64_t rows = std::min(left, batches.batch_rows);
+    const std::int64_t windows =
+        checked_add(batch / batches.lanes / batches.window_batches, std::int64_t{1}, "windows");
+    static_cast<void>(
+        checked_mul(checked_mul(windows, batches.lanes, "windows"), window_rows, "rows of windows"));
+    const batch_place at = place_of(batches, turn);
+    if (at.first_row + at.number + rows > count) {
+      throw error(errc::out_of_range,
+                  concat("batch ", batch, " ends at row ", at.first_row + at.number + rows, " of a table of ",
+                         count, " rows"));
+    }
+    left -= rows;
   }
 }
 
 } // namespace
 
 column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
-                    const number_groups& numbers) {
+                    const lane_batches& batches) {
   require_argument(ctx, "ctx");
-  require_numbers(count, numbers);
+  require_batches(count, batches);
   const data_type type(count <= most_short_rows ? type_id::uint32 : type_id::int64);
-  if (numbers.count == 0) {
+  if (batches.count == 0) {
     return column::empty(ctx, type);
   }
   const stream_ref work = ctx->work_stream();
-  const std::size_t bytes = checked_mul(static_cast<std::size_t>(numbers.count),
+  const std::size_t bytes = checked_mul(static_cast<std::size_t>(batches.count),
                                         static_cast<std::size_t>(type.byte_width()), "bytes of numbers");
   const buffer values = buffer::allocate(ctx, bytes, work, "permute");
+  const std::int64_t of_window = std::min(count, batches.window_batches * batches.batch_rows);
   use_token token(work, {writes(values)});
   ctx->kernels().permute_rows(work.native_handle(),
-                              {.order = make_permutation(static_cast<std::uint64_t>(count), key),
-                               .numbers = numbers,
+                              {.order = make_permutation(static_cast<std::uint64_t>(of_window), key),
+                               .batches = batches,
+                               .rows = count,
                                .width = type.byte_width(),
                                .target = token.mutable_data<std::byte>(values)});
   token.finish();
-  return column::make(ctx, {type, numbers.count, 0, 0, {{}, values}, {}});
+  return column::make(ctx, {type, batches.count, 0, 0, {{}, values}, {}});
 }
 
-table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers) {
+table take_permuted(const table& source, std::uint64_t key, const lane_batches& batches) {
   const std::shared_ptr<context>& ctx = source.ctx();
-  const column rows = permute_rows(ctx, source.rows(), key, numbers);
+  const column rows = permute_rows(ctx, source.rows(), key, batches);
   // No check is waited for: every number of a permutation is a row.
   return take(source, queue_rows(ctx, rows_of_pieces(source), std::span(&rows, 1)).rows);
 }

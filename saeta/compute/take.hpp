@@ -42,17 +42,17 @@ std::vector<column> gather(std::span<const column> source);
 
 // Rows in a pseudo-random order, and their numbers, made on their device.
 //
-// What      Entry k is the place of number `number_at(numbers, k)` in the permutation of a count and a key
-//           (device/permutation.hpp), the same on every device.
+// What      The rows of batches, each from a window of a lane, in the order of that window's permutation
+//           (device/permutation.hpp): the same on every device.
 // Order     As for `take`, but the host does not wait for numbers.
-// Failure   invalid_argument for groups that overlap or have no numbers; out_of_range naming the numbers and
-//           the count.
+// Failure   invalid_argument for batches, lanes or windows without rows, and for lanes that the table does not
+//           have; out_of_range for a batch behind the rows, naming both.
 
 /// @returns a column of uint32, of int64 if the count is above 2^32.
 column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
-                    const number_groups& numbers);
+                    const lane_batches& batches);
 
 /// The rows of the table in the order of the key, as `take` makes them of the numbers.
-table take_permuted(const table& source, std::uint64_t key, const number_groups& numbers);
+table take_permuted(const table& source, std::uint64_t key, const lane_batches& batches);
 
 } // namespace saeta

@@ -67,28 +67,67 @@ SAETA_ANY_DEVICE constexpr std::uint64_t permute(const permutation& order, std::
   return number;
 }
 
-/// Groups of numbers at equal distances: entry k is `first + (k + skipped) / group * stride + (k + skipped) %
-/// group`.
-struct number_groups {
-  std::int64_t first = 0;   ///< of the first group; negative if numbers before 0 are skipped
-  std::int64_t skipped = 0; ///< of the first group
-  std::int64_t group = 1;   ///< numbers in a group
-  std::int64_t stride = 1;  ///< from one group to the next
-  std::int64_t count = 0;   ///< of all entries
-};
-
-SAETA_ANY_DEVICE constexpr std::int64_t number_at(const number_groups& of, std::int64_t entry) noexcept {
-  const std::int64_t place = entry + of.skipped;
-  return of.stride == of.group ? of.first + place
-                               : of.first + place / of.group * of.stride + place % of.group;
+/// The permutation of another count, at most as large, and of another window: key 0 changes nothing.
+SAETA_ANY_DEVICE constexpr permutation of_window(permutation order, std::uint64_t count,
+                                                 std::uint64_t window) noexcept {
+  const std::uint32_t key = mix_half(static_cast<std::uint32_t>(window), 0) ^
+                            mix_half(static_cast<std::uint32_t>(window >> 32U), 0);
+  order.count = count;
+  for (std::uint32_t& each : order.keys) {
+    each ^= key;
+  }
+  return order;
 }
 
-/// Numbers that a kernel permutes (device/kernels.hpp).
+/// Batches of the rows of a table, each one from a lane: batch k comes from lane k % `lanes`.
+///
+/// The table has windows of `window_batches` batches each: for each round one window of each of its lanes, in
+/// the order of the lanes. The last window may have fewer rows. A batch has rows of one window in the order
+/// of that window's permutation.
+struct lane_batches {
+  std::int64_t first = 0;          ///< batch; 0 is the first one of the first round
+  std::int64_t step = 1;           ///< from one batch to the next
+  std::int64_t batch_rows = 1;     ///< the last batch may have fewer
+  std::int64_t count = 0;          ///< rows of all batches
+  std::int64_t lanes = 1;          ///< of the order
+  std::int64_t lane_step = 1;      ///< the table has every `lane_step`-th of them
+  std::int64_t window_batches = 1; ///< the table's last window may have fewer
+  std::int64_t round = 0;          ///< number of the first round, which the permutations depend on
+};
+
+/// Where a batch is: the rows of its window in the table, and the batch's first number in the window.
+struct batch_place {
+  std::int64_t first_row = 0; ///< of the window
+  std::int64_t number = 0;    ///< of the batch's first row in the window, before it is permuted
+  std::int64_t window = 0;    ///< number of the window among all windows of the order
+};
+
+/// @param turn  of the batch among those that are taken
+SAETA_ANY_DEVICE constexpr batch_place place_of(const lane_batches& of, std::int64_t turn) noexcept {
+  const std::int64_t batch = of.first + turn * of.step;
+  const std::int64_t lane = batch % of.lanes;
+  const std::int64_t in_lane = batch / of.lanes;
+  const std::int64_t round = in_lane / of.window_batches;
+  const std::int64_t window = round * (of.lanes / of.lane_step) + lane / of.lane_step;
+  return {window * of.window_batches * of.batch_rows, in_lane % of.window_batches * of.batch_rows,
+          (of.round + round) * of.lanes + lane};
+}
+
+/// Rows that a kernel puts in order.
 struct permute_work {
-  permutation order;
-  number_groups numbers;  ///< all below the count of the permutation
+  permutation order;      ///< of a whole window
+  lane_batches batches;   ///< all in the table
+  std::int64_t rows = 0;  ///< of the table
   std::int32_t width = 4; ///< bytes of an unsigned integer of the target, 4 or 8
   void* target = nullptr; ///< aligned to the width
 };
+
+/// The permutation of the window of a batch.
+SAETA_ANY_DEVICE constexpr permutation order_of(const permute_work& work, const batch_place& at) noexcept {
+  const std::int64_t left = work.rows - at.first_row;
+  const std::int64_t whole = work.batches.window_batches * work.batches.batch_rows;
+  return of_window(work.order, static_cast<std::uint64_t>(left < whole ? left : whole),
+                   static_cast<std::uint64_t>(at.window));
+}
 
 } // namespace saeta

@@ -151,10 +151,17 @@ void gather_columns(stream_handle /*stream*/, std::span<const gathered_column> c
 
 template <class Row>
 void permute_into(const permute_work& work) noexcept {
-  auto* const target = static_cast<Row*>(work.target);
-  for (std::int64_t entry = 0; entry < work.numbers.count; ++entry) {
-    const auto number = static_cast<std::uint64_t>(number_at(work.numbers, entry));
-    target[entry] = static_cast<Row>(permute(work.order, number));
+  auto* target = static_cast<Row*>(work.target);
+  std::int64_t left = work.batches.count;
+  for (std::int64_t turn = 0; left > 0; ++turn) {
+    const batch_place at = place_of(work.batches, turn);
+    const permutation order = order_of(work, at);
+    const std::int64_t rows = std::min(left, work.batches.batch_rows);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      *target++ = static_cast<Row>(static_cast<std::uint64_t>(at.first_row) +
+                                   permute(order, static_cast<std::uint64_t>(at.number + row)));
+    }
+    left -= rows;
   }
 }
 

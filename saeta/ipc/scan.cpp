@@ -274,7 +274,7 @@ private:
   }
   /// Returns the rows of a window in the order that the caller gave, if any.
   [[nodiscard]] table in_order(const table& rows, std::size_t window) const {
-    return orders_.empty() ? rows : take_permuted(rows, orders_[window].key, orders_[window].numbers);
+    return orders_.empty() ? rows : take_permuted(rows, orders_[window].key, orders_[window].batches);
   }
   [[nodiscard]] std::shared_ptr<const planned_dictionaries> dictionaries_of(const piece_table& window) {
     const std::lock_guard lock(reading_dictionaries_);

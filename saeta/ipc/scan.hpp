@@ -53,7 +53,7 @@ struct batch_span {
 /// Rows of a window, as `take_permuted` takes them.
 struct window_order {
   std::uint64_t key = 0;
-  number_groups numbers;
+  lane_batches batches;
 };
 
 /// The rows to read, in this order. A batch may occur several times.

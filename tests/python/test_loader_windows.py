@@ -92,7 +92,7 @@ def test_a_failure_names_the_window(host):
 
 
 def test_a_refused_permutation_is_retried_without_reading_again(host):
-    load = Load([Span(0, 0, 4)], Taken(77, 0, 0, 4, 4, 4))
+    load = Load([Span(0, 0, 4)], Taken(77, 0, 1, 4, 4, 1, 1, 1, 0))
     reads, refusals = [], [1]
     whole = sa.table({"n": [0, 1, 2, 3]}, host)
 

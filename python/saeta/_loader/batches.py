@@ -69,6 +69,7 @@ class Windows:
             of memory, which is faster than in a view of each batch.
 
     Attributes:
+        turns: the order in which the batches of the rows that were taken last are yielded; None: their own.
         is_open: False after `stop` and in a child of fork, where `require_open` raises. It is looked at for
             each batch, and a system call would take longer than many batches.
     """
@@ -91,6 +92,7 @@ class Windows:
         self._process = os.getpid()
         self._views = views
         self.is_open = self.are_ahead = True
+        self.turns: list[int] | None = None
         _all.add(self)
         self._reader = data.open(ctx, columns, loads, ahead=prefetch, views=views)
 
@@ -111,6 +113,7 @@ class Windows:
             if self._taken < len(self._loads):
                 add_label(failure, f"reading {self._data.describe(self._loads[self._taken].spans)}", ADVICE)
             raise
+        self.turns = self._loads[self._taken].turns if rows is not None else None
         self._taken += 1
         return rows
 
@@ -260,20 +263,27 @@ class Batches(Iterator[Any]):
                 return False
             window = self.windows.take()
             self.is_last = window is None
-            self.groups = self.cutter.rest() if window is None else self.cutter.cut(window)
+            self.groups = [] if window is None else self.cutter.cut(window)
+            if self.is_last or self.windows.turns is not None:
+                self.groups += self.cutter.rest()
             del window
         self.is_converting = True
-        rows = self.groups.pop(0)
-        try:
-            self.made = self.features.batches(rows.combine_chunks(), self.cutter.size)
-        except BudgetExceeded:
-            if not self.windows.are_ahead:
-                raise
-        else:
-            return True
-        self.windows.read_on_request()
-        self.made = self.features.batches(rows.combine_chunks(), self.cutter.size)
-        return True
+        size, turns, batches = self.cutter.size, self.windows.turns, self.features.batches
+        while True:
+            try:
+                if turns is None:
+                    self.made = batches(self.groups[0].combine_chunks(), size)
+                    del self.groups[0]
+                else:
+                    made = [batch for rows in self.groups for batch in batches(rows.combine_chunks(), size)]
+                    self.made = map(made.__getitem__, turns)
+                    self.groups.clear()
+            except BudgetExceeded:
+                if not self.windows.are_ahead:
+                    raise
+            else:
+                return True
+            self.windows.read_on_request()
 
 
 class Features:

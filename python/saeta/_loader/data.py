@@ -1,30 +1,24 @@
-"""What a training loader reads, and the order of the rows of each epoch.
+"""What a training loader reads: Arrow IPC files, Parquet files, or a table.
 
-The data are Arrow IPC files, Parquet files, or a table. Their batches are what the metadata say of them.
-
-The order of an epoch depends on these, the sizes of batches and windows, the way of shuffling, the seed and
-the number of the epoch, and on nothing else: neither on the number of ranks nor on where an epoch is resumed.
-
-A unit is a batch of a file, or a part of one that is larger than a window. Units are permuted, and
-consecutive units form windows. With shuffle="rows" the rows of each window are permuted as well. An epoch is
-the rows of its windows, one after the other, and batch g has the rows [g * size, (g + 1) * size) of it.
+Their batches are what the metadata say of them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from base64 import b64decode
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, chain, groupby, repeat
+from itertools import accumulate, chain, groupby
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta import _core, ipc
+from saeta import ipc
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
@@ -34,14 +28,18 @@ from saeta._files.readers import ReadOptions, open_reader
 from saeta._loader.readings import (
     DecodedFiles,
     Reader,
+    Reading,
     ReadingFiles,
+    ReadingParts,
+    ReadingPlanned,
+    ReadingScan,
     ReadingTable,
     ReadingWhole,
     parallel_reader_of,
     reader_of,
     spans_to_read,
 )
-from saeta._loader.records import Batch, Load, Rank, Run, Selection, Span, Taken
+from saeta._loader.records import Batch, Load, Run, Selection, Span
 from saeta._optional import load
 from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
@@ -50,158 +48,8 @@ from saeta.exchange import from_arrow
 
 ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
 ALL = Selection()
-PART_ROWS = 64  # parts of a batch begin at multiples of it, so that bitmaps begin at whole words
-
-
-class _Unit(NamedTuple):
-    span: Span
-    nbytes: int
-    whole: bool  # is read whole, even if only some of its rows are wanted
-
-
-ROWS_OF_UNIT, IS_WHOLE = attrgetter("span.rows"), attrgetter("whole")
+IS_WHOLE = attrgetter("whole")
 SOURCE, SPANS, TAKEN = attrgetter("source"), attrgetter("spans"), attrgetter("taken")
-
-
-class Order:
-    """The order of the rows of every epoch.
-
-    Args:
-        batches: those of the source, in its order.
-        window: the number of bytes of a window. None: the source is one window.
-        most_rows: the number of rows that are taken at once from a window; None: all.
-    """
-
-    def __init__(
-        self,
-        batches: Iterable[Batch],
-        *,
-        batch_size: int,
-        window: int | None,
-        shuffle: str | bool,
-        seed: int,
-        drop_last: bool,
-        most_rows: int | None = None,
-    ) -> None:
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self._window = window
-        self._shuffle = shuffle
-        self._seed = seed
-        self._most_rows = most_rows
-        self._units: list[_Unit] = []
-        for number, (rows, nbytes, whole) in enumerate(batches):
-            if window is None or whole or nbytes <= window:
-                if rows:
-                    self._units.append(_Unit(Span(number, 0, rows), nbytes, whole))
-                continue
-            parts = -(-nbytes // window)
-            of_part = -(-rows // parts // PART_ROWS) * PART_ROWS
-            for first in range(0, rows, of_part or 1):
-                count = min(of_part, rows - first)
-                self._units.append(_Unit(Span(number, first, count), nbytes * count // rows, whole))
-        self.rows: int = sum(map(ROWS_OF_UNIT, self._units))
-        self.batches = self.rows // batch_size if drop_last else -(-self.rows // batch_size)
-
-    def steps(self, begin: int, world_size: int) -> int:
-        """Returns the number of batches that each rank gets from batch `begin` on."""
-        left = self.batches - begin
-        return left // world_size if self.drop_last else -(-left // world_size)
-
-    def loads(self, epoch: int, rank: Rank) -> list[Load]:
-        """Returns what a rank reads: in this order, the rows of its batches, one batch after the other."""
-        units = self._units
-        if self._shuffle:
-            numbers = _core._permuted_numbers(len(units), _key(self._seed, epoch, "units"))
-            units = list(map(units.__getitem__, numbers))
-        if self._shuffle == "rows":
-            return list(self._permuted(list(self._spans(units, [(0, self.rows)])), epoch, rank))
-        stretches: Iterable[tuple[int, int]]
-        if rank.world_size == 1:
-            stretches = [(rank.begin * self.batch_size, min(self.rows, self.batches * self.batch_size))]
-        else:
-            stretches = self._stretches(rank)
-        return list(map(Load, self._spans(units, stretches), repeat(None)))
-
-    def _spans(self, units: list[_Unit], stretches: Iterable[tuple[int, int]]) -> Iterator[list[Span]]:
-        """Yields the spans of the rows [first, last) of stretches, with the bytes of a window at most."""
-        starts = [0, *accumulate(map(ROWS_OF_UNIT, units))]
-        window = self._window
-        spans: list[Span] = []
-        size = 0
-        for first, last in stretches:
-            place = bisect_right(starts, first) - 1
-            while first < last:
-                (batch, begin, rows), nbytes, whole = units[place]
-                begin += first - starts[place]
-                end = min(last, starts[place + 1])
-                if not whole and end - first != rows:
-                    nbytes = nbytes * (end - first) // rows
-                before = spans[-1] if spans else None
-                if before is not None and whole and before.batch == batch:
-                    nbytes = 0
-                if before is not None and window is not None and size + nbytes > window:
-                    yield spans
-                    spans, size, before = [], 0, None
-                if before is not None and before.batch == batch and before.first + before.rows == begin:
-                    spans[-1] = Span(batch, before.first, before.rows + end - first)
-                else:
-                    spans.append(Span(batch, begin, end - first))
-                size += nbytes
-                first = end
-                place += 1
-        if spans:
-            yield spans
-
-    def _stretches(self, rank: Rank) -> Iterator[tuple[int, int]]:
-        """Yields the rows [first, last) of the batches of a rank.
-
-        Without drop_last the last step begins the epoch again.
-        """
-        for step in range(self.steps(rank.begin, rank.world_size)):
-            batch = (rank.begin + step * rank.world_size + rank.number) % self.batches
-            yield batch * self.batch_size, min(self.rows, (batch + 1) * self.batch_size)
-
-    def _permuted(self, windows: list[list[Span]], epoch: int, rank: Rank) -> Iterator[Load]:
-        """Yields the rows of a rank's batches in each window, permuted."""
-        steps = self.steps(rank.begin, rank.world_size)
-        last = rank.begin + (steps - 1) * rank.world_size + rank.number
-        own = steps if last < self.batches else steps - 1
-        yield from self._permuted_steps(windows, epoch, rank, own)
-        if own < steps:  # the last step begins the epoch again
-            yield from self._permuted_steps(windows, epoch, Rank(last % self.batches, 0, 1), 1)
-
-    def _permuted_steps(
-        self, windows: list[list[Span]], epoch: int, rank: Rank, steps: int
-    ) -> Iterator[Load]:
-        size, stride = self.batch_size, rank.world_size
-        offset = rank.begin + rank.number
-        end = 0
-        for number, window in enumerate(windows):
-            start = end  # rows of the epoch before the window
-            for span in window:
-                end += span.rows
-            first = max(0, -((offset - start // size) // stride))
-            last = min(steps - 1, (-(-end // size) - 1 - offset) // stride)
-            if last < first:
-                continue
-            begin = (offset + first * stride) * size - start  # the first batch, counted from the window
-            begin_of_last = (offset + last * stride) * size
-            skipped = max(0, -begin)
-            rows = (last - first) * size + min(size, end - begin_of_last) - skipped
-            key = _key(self._seed, epoch, f"window {number}")
-            while rows > 0:
-                count = rows if self._most_rows is None else min(rows, self._most_rows)
-                yield Load(window, Taken(key, begin, skipped, count, size, size * stride))
-                rows -= count
-                begin += (skipped + count) // size * size * stride
-                skipped = (skipped + count) % size
-
-
-def _key(seed: int, epoch: int, part: str) -> int:
-    """Returns a number of 64 bits that differs for each seed, epoch and part of the order."""
-    text = f"{seed} {epoch} {part}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class Data:
@@ -216,6 +64,8 @@ class Data:
     schema: Schema
     batches: list[Batch]
     is_table = False
+    shares: Sequence[tuple[int, float]] = ()
+    """Of weighted sources, the number of their batches and their weight. Empty: an epoch has all rows."""
 
     @property
     def names(self) -> list[str]:
@@ -236,6 +86,10 @@ class Data:
             ahead: the number of loads that are read before they are requested.
             views: whether rows may be read-only views of files, where the format allows views.
         """
+        raise NotImplementedError
+
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        """Returns what reads lists of spans when they are wanted."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -272,7 +126,10 @@ class _OfTable(Data):
     ) -> Reader:
         # To permute rows of a device only queues work: a thread would wait for the program's interpreter.
         ahead = ahead if ctx.device == "host" else 0
-        return reader_of(ReadingTable(self.table.select(columns)), loads, ahead)
+        return reader_of(self.reading(ctx, columns), loads, ahead)
+
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        return ReadingTable(self.table.select(columns))
 
     def firsts(self) -> list[Span]:
         return [Span(number, 0, batch.rows) for number, batch in enumerate(self.batches) if batch.rows]
@@ -301,7 +158,13 @@ class _OfFiles(Data):
     def open(
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
-        return reader_of(ReadingFiles(self, ctx, list(columns)), loads, ahead)
+        reading: Reading = ReadingFiles(self, ctx, list(columns))
+        if any(map(IS_WHOLE, self.batches)):
+            reading = ReadingWhole(reading, loads, self.batches)
+        return reader_of(reading, loads, ahead)
+
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        return ReadingFiles(self, ctx, list(columns))
 
     @cached_property
     def _places(self) -> list[_Place]:
@@ -381,13 +244,26 @@ class _OfIpc(_OfFiles):
     ) -> Reader:
         packed = any(map(IS_WHOLE, self.batches))
         viewed = views and ctx.device == "host" and not packed
-        if self._planned is None or not ahead or not loads or viewed:
+        on_request = ctx.device == "host" and not ahead  # views take no memory
+        if self._planned is None or not loads or viewed or on_request:
             return super().open(ctx, columns, loads, ahead=ahead)
-        wanted = list(map(SPANS, loads))
-        read = [spans_to_read(spans, self.batches) for spans in wanted] if packed else wanted
+        if not ahead:
+            reading: Reading = ReadingPlanned(self._planned, ctx)
+            return reader_of(ReadingWhole(reading, loads, self.batches) if packed else reading, loads, 0)
+        if packed:
+            wanted = list(filter(None, spans_to_read(loads, self.batches)))
+            scan = ReadingScan(self._planned.scan_spans(ctx, wanted, ahead))
+            # The host permutes rows in a thread, while a device only queues it.
+            permutes = ctx.device == "host" and any(map(TAKEN, loads))
+            return reader_of(ReadingWhole(scan, loads, self.batches), loads, 1 if permutes else 0)
         orders = list(filter(None, map(TAKEN, loads)))
-        scan: Reader = self._planned.scan_spans(ctx, read, ahead, orders)
-        return scan if read == wanted else ReadingWhole(scan, read, loads)
+        reader: Reader = self._planned.scan_spans(ctx, list(map(SPANS, loads)), ahead, orders)
+        return reader
+
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        if self._planned is None:
+            return super().reading(ctx, columns)
+        return ReadingPlanned(self._planned, ctx)
 
     def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         meant = Schema([self.schema.field(name) for name in reading.columns])
@@ -453,7 +329,10 @@ class _OfParquet(_OfFiles):
             return super().open(ctx, columns, loads, ahead=ahead)
         decoder = decoder_of(self._plan.narrowed(columns), self._engine, ctx, self._set, None)
         files = DecodedFiles(self, decoder)
-        return parallel_reader_of(ReadingFiles(files, ctx, list(columns)), loads, ahead, decoder.end)
+        # Row groups are decoded once also if they have rows of two loads.
+        wanted = [Load(spans, None) for spans in spans_to_read(loads, self.batches) if spans]
+        reads = parallel_reader_of(ReadingFiles(files, ctx, list(columns)), wanted, ahead, decoder.end)
+        return reader_of(ReadingWhole(ReadingScan(reads), loads, self.batches), loads, 0)
 
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
@@ -480,10 +359,85 @@ def _row_groups(metadata: Any) -> list[Batch]:
     return [Batch(each.num_rows, each.total_byte_size, True) for each in groups]
 
 
+class _OfParts(Data):
+    """Data one after the other: files of both formats, or several sources with weights."""
+
+    def __init__(self, parts: list[Data], weights: Sequence[float] = ()) -> None:
+        self._parts = parts
+        self.schema = parts[0].schema
+        self.batches = [batch for part in parts for batch in part.batches]
+        self._starts = [0, *accumulate(len(part.batches) for part in parts)]
+        self.shares = [(len(part.batches), weight) for part, weight in zip(parts, weights, strict=False)]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for part in self._parts for name in part.names]
+
+    @property
+    def dictionaries(self) -> frozenset[str]:
+        return frozenset[str]().union(*(part.dictionaries for part in self._parts))
+
+    def open(
+        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
+    ) -> Reader:
+        reading: Reading = ReadingParts(self, [part.reading(ctx, columns) for part in self._parts])
+        if any(map(IS_WHOLE, self.batches)):
+            reading = ReadingWhole(reading, loads, self.batches)
+        return reader_of(reading, loads, ahead)
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+    def firsts(self) -> list[Span]:
+        return [
+            span._replace(batch=span.batch + start)
+            for part, start in zip(self._parts, self._starts, strict=False)
+            for span in part.firsts()
+        ]
+
+    def describe(self, spans: Sequence[Span]) -> str:
+        of_parts = self.in_parts(sorted(spans))
+        return "; ".join(self._parts[number].describe(inside) for number, inside in of_parts)
+
+    def in_parts(self, spans: Sequence[Span]) -> Iterator[tuple[int, list[Span]]]:
+        """Yields spans that are of one part and follow each other, with the numbers of its batches."""
+        for number, group in groupby(spans, lambda span: bisect_right(self._starts, span.batch) - 1):
+            yield number, [span._replace(batch=span.batch - self._starts[number]) for span in group]
+
+
+def _of_sources(weights: Mapping[Any, Any], ctx: Context, chosen: Selection) -> Data:
+    """Opens sources with weights."""
+    for source, weight in weights.items():
+        if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 < weight < inf:
+            raise InvalidError(f"files: the weight of {source!r} is {weight!r}, expected a number above 0")
+    if not weights:
+        raise InvalidError("files: the mapping from sources to weights is empty")
+
+    def opened(schema: Any) -> list[Data]:
+        return [data_of(source, ctx, replace(chosen, schema=schema)) for source in weights]
+
+    return _OfParts(_with_one_schema(opened, list(map(str, weights)), chosen), list(weights.values()))
+
+
+def _with_one_schema(opened: Callable[[Any], list[Data]], names: list[str], chosen: Selection) -> list[Data]:
+    """Opens parts, and once more with the schema of all where theirs differ."""
+    parts = opened(chosen.schema)
+    schemas = [part.schema for part in parts]
+    united = _united_schema(schemas, names, None if chosen.schema is None else _schema_of_columns(chosen))
+    if all(schema == united for schema in schemas):
+        return parts
+    for part in parts:
+        part.close()
+    return opened(united)
+
+
 def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
     """Opens what the argument `files` of a loader names."""
     if isinstance(files, Table):
         return _OfTable(files.to(ctx), chosen)
+    if isinstance(files, Mapping):
+        return _of_sources(files, ctx, chosen)
     if hasattr(files, "__arrow_c_stream__"):
         return _OfTable(from_arrow(files, ctx, index=chosen.index), chosen)
     if isinstance(files, bytes | bytearray) or not isinstance(files, str | os.PathLike | Iterable):
@@ -501,16 +455,24 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
             )
         found.append(each._replace(source=os.fsdecode(each.source)))
         of_parquet.append(_is_parquet(found[-1].source))
-    if any(of_parquet) and not all(of_parquet):
-        one, other = found[of_parquet.index(True)], found[of_parquet.index(False)]
-        raise InvalidError(
-            f"files: '{_shown(one.source)}' is Parquet and '{_shown(other.source)}' is not: a loader reads "
-            "files of one format"
-        )
     try:
-        if of_parquet[0]:
+        if not any(of_parquet):
+            return _OfIpc(found, chosen)
+        if all(of_parquet):
             return _OfParquet([file.source for file in found], files, chosen, ctx)
-        return _OfIpc(found, chosen)
+        runs = [list(run) for _, run in groupby(found, lambda file: _is_parquet(file.source))]
+
+        def opened(schema: Any) -> list[Data]:
+            selection = replace(chosen, schema=schema)
+            paths = [[file.source for file in run] for run in runs]
+            return [
+                _OfParquet(of_run, of_run, selection, ctx)
+                if _is_parquet(of_run[0])
+                else _OfIpc(run, selection)
+                for run, of_run in zip(runs, paths, strict=True)
+            ]
+
+        return _OfParts(_with_one_schema(opened, [_shown(run[0].source) for run in runs], chosen))
     except ColumnNameError as failure:
         raise ColumnNameError(f"columns: {failure}") from failure
 

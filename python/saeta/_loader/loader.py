@@ -18,7 +18,8 @@ from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
 from saeta._loader.batches import Batches, Cutter, Features, Windows
 from saeta._loader.codes import Coder, make_coders
-from saeta._loader.data import Order, data_of
+from saeta._loader.data import data_of
+from saeta._loader.order import Order
 from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
 from saeta._parquet.engine import Engine, require_engine
 from saeta._share.pickling import unpickled_context
@@ -31,7 +32,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    Files: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | ArrowStream
+    Files: TypeAlias = (
+        str
+        | os.PathLike[str]
+        | Mapping[str | os.PathLike[str], float]
+        | Iterable[str | os.PathLike[str]]
+        | ArrowStream
+    )
     Names: TypeAlias = str | Iterable[str]
     Shuffle: TypeAlias = Literal["rows", "batches", False]
     Nulls: TypeAlias = Literal["error", "nan", "fill", "mask"]
@@ -44,7 +51,7 @@ else:
 
     Batch_co = TypeVar("Batch_co", covariant=True)
 
-VERSION = 1  # of the states
+VERSION = 2  # of the states: 1 was of an order without lanes
 VIEWED_BYTES = 1 << 20  # of a batch of a file
 SHUFFLES = ("rows", "batches", False)
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
@@ -76,7 +83,8 @@ class Loader(Generic[Batch_co]):
         self._files = files
         self._given = chosen, steps, options
         check_options(options)
-        require_engine(chosen.engine)
+        if chosen.engine is not None:
+            require_engine(chosen.engine)
         if isinstance(steps.window, str):
             steps = steps._replace(window=_core._parse_bytes(steps.window))
         for name, least in LEAST.items():
@@ -96,6 +104,8 @@ class Loader(Generic[Batch_co]):
         if chosen.columns is not None:
             chosen = replace(chosen, columns=_names(chosen.columns))
         self._data = data = data_of(files, ctx, chosen)
+        if data.shares and not steps.shuffle:
+            raise InvalidError("weights of sources are for shuffle='rows' or 'batches', and shuffle is False")
         self._schema = data.schema
         self._columns = self._schema.names
         if len(set(self._columns)) != len(self._columns):
@@ -118,7 +128,6 @@ class Loader(Generic[Batch_co]):
         # writable, and writing to it would end the process.
         count = len(data.batches)
         is_large = all_bytes >= VIEWED_BYTES * count and all_rows >= steps.batch_size * count
-        self._views = is_large and steps.shuffle != "rows" and options.to != "torch"
         self._order = Order(
             data.batches,
             batch_size=steps.batch_size,
@@ -127,6 +136,10 @@ class Loader(Generic[Batch_co]):
             seed=steps.seed,
             drop_last=steps.drop_last,
             most_rows=most_rows,
+            shares=data.shares,
+        )
+        self._views = (
+            is_large and self._order.lanes == 1 and steps.shuffle != "rows" and options.to != "torch"
         )
         self._place = Place(0, 0, 0)  # of the iterator that began last, until the loader is moved
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
@@ -137,6 +150,19 @@ class Loader(Generic[Batch_co]):
     def schema(self) -> Schema:
         """Names and types of the columns that are read."""
         return self._schema
+
+    @property
+    def lanes(self) -> int:
+        """The number of places of the files that batches come from in turn.
+
+        Ranks whose number divides it read different batches of the files.
+
+        Example:
+            >>> import saeta as sa
+            >>> sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy").lanes
+            1
+        """
+        return self._order.lanes
 
     @property
     def codes(self) -> dict[str, list[Any]]:
@@ -198,7 +224,13 @@ class Loader(Generic[Batch_co]):
             >>> [batch["x"].tolist() for batch in resumed]
             [[2.0]]
         """
-        if not isinstance(state, Mapping) or state.get("version") != VERSION:
+        version = state.get("version") if isinstance(state, Mapping) else None
+        if version == 1:
+            raise InvalidError(
+                "the state has version 1, of an order of rows without lanes, which this release does not "
+                "have: begin the epoch again, or go on with the release that made the state"
+            )
+        if version != VERSION:
             raise InvalidError(f"the state is not one of a loader of version {VERSION}: {state!r:.100}")
         differing = [
             f"{name} is {state.get(name)!r} there and {own!r} here"
@@ -261,7 +293,11 @@ class Loader(Generic[Batch_co]):
     def _identity(self) -> dict[str, Any]:
         """Returns everything that determines the order of the rows."""
         steps = self._steps
-        shuffled = {"seed": steps.seed, "window": steps.window} if steps.shuffle else {}
+        shuffled: dict[str, Any] = {}
+        if steps.shuffle:
+            shuffled = {"seed": steps.seed, "window": steps.window, "lanes": self._order.lanes}
+        if self._data.shares:
+            shuffled["weights"] = [weight for _, weight in self._data.shares]
         return {"batch_size": steps.batch_size, "shuffle": steps.shuffle, **shuffled, **self._data_identity}
 
     @cached_property
@@ -380,9 +416,10 @@ def loader(
     not depend on the number of ranks, on the budget, or on where an epoch is resumed.
 
     Args:
-        files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files or
-            Parquet files. Also a Table, or a table of another library with `__arrow_c_stream__`: then nothing
-            is read.
+        files: a path, a folder, a pattern ("day-*.arrow"), a URL, or a list of them: Arrow IPC files,
+            Parquet files, or both. A mapping from them to weights gives each one its share of the rows of an
+            epoch, in another selection for each epoch. Also a Table, or a table of another library with
+            `__arrow_c_stream__`: then nothing is read.
         ctx: a Context or the name of its device. None: the best device. The loader takes its memory from a
             child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
         batch_size: the number of rows of a batch.
@@ -394,10 +431,11 @@ def loader(
             of folders.
         engine: what decodes Parquet files, as for `read_parquet`.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
-            on the device; with several ranks each of them reads every window. The rows of a Table are
-            permuted as a whole. False keeps the order.
+            on the device. Both take batches from several places of the files in turn, so that ranks read
+            different ones. The rows of a Table are permuted as a whole. False keeps the order.
         window: the number of bytes that are read at once. A batch of a file that is larger is read in parts,
-            unless it is compressed.
+            unless it is compressed. A larger window mixes more rows, and lets more ranks read different
+            batches of compressed files.
         seed: of the permutations, any integer.
         rank, world_size: this rank yields every `world_size`-th batch.
         drop_last: True leaves out an incomplete last batch, and last batches that not all ranks would get.

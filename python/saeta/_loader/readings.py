@@ -88,7 +88,7 @@ class _Source:
     def next(self) -> Table | None:
         if self._number == len(self._loads):
             return None
-        spans, taken = self._loads[self._number]
+        spans, taken, _ = self._loads[self._number]
         with self._cancellation:
             rows = self._reading.read(spans) if self._rows is None else self._rows
             if taken is not None:
@@ -174,33 +174,126 @@ class DecodedFiles:
         return joined(self._decoder, list(self._decoder.decode(part)))
 
 
-class ReadingWhole:
-    """Cuts the spans of loads out of the windows of a scan, which have all rows of compressed batches."""
+class Parts(Protocol):
+    """Data that consist of several."""
 
-    def __init__(self, scan: Any, read: Sequence[Sequence[Span]], loads: Sequence[Load]) -> None:
+    def in_parts(self, spans: Sequence[Span]) -> Iterator[tuple[int, list[Span]]]:
+        """Yields spans that are of one part and follow each other, with the numbers of its batches."""
+
+
+class ReadingParts:
+    """Reads spans of several data, one after the other."""
+
+    def __init__(self, parts: Parts, readings: Sequence[Reading]) -> None:
+        self._parts = parts
+        self._readings = readings
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        found = [self._readings[number].read(inside) for number, inside in self._parts.in_parts(spans)]
+        return _joined(found)
+
+    def close(self) -> None:
+        for reading in self._readings:
+            reading.close()
+
+
+class ReadingScan:
+    """The windows of a scan, one after the other."""
+
+    def __init__(self, scan: Any) -> None:
         self._scan = scan
-        self._windows = zip(read, loads, strict=True)
 
-    def next(self) -> Table | None:
-        table: Table | None = self._scan.next()
-        if table is None:
-            return None
-        read, load = next(self._windows)
-        return table if read == load.spans else _joined(_slices(table, read, load.spans))
+    def read(self, spans: Sequence[Span]) -> Table:
+        table: Table = self._scan.next()
+        return table
 
     def close(self) -> None:
         self._scan.close()
 
 
-def spans_to_read(spans: Sequence[Span], batches: Sequence[Batch]) -> list[Span]:
-    """Returns what is read for spans: of a compressed batch all rows, once."""
-    found: list[Span] = []
-    for span in spans:
-        batch = batches[span.batch]
-        each = Span(span.batch, 0, batch.rows) if batch.whole else span
-        if not (batch.whole and found and found[-1] == each):
-            found.append(each)
+class ReadingPlanned:
+    """Reads each list of spans when it is wanted, by one plan."""
+
+    def __init__(self, planned: Any, ctx: Context) -> None:
+        self._planned = planned
+        self._ctx = ctx
+        self._closed = False
+        self._scan: Any = None
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        self._scan = self._planned.scan_spans(self._ctx, [spans], 1)
+        try:
+            if self._closed:
+                raise ClosedError("the loader is closed")
+            table: Table = self._scan.next()
+            return table
+        finally:
+            self._scan = None
+
+    def close(self) -> None:
+        self._closed = True
+        scan = self._scan
+        if scan is not None:
+            scan.close()
+
+
+class ReadingWhole:
+    """Cuts the spans of loads out of compressed batches.
+
+    One that has rows of two neighbouring loads is read once: what was read for a load stays until the next
+    one is cut.
+
+    Args:
+        reading: reads what `spans_to_read` returns, without lists that are empty.
+    """
+
+    def __init__(self, reading: Reading, loads: Sequence[Load], batches: Sequence[Batch]) -> None:
+        self._reading = reading
+        self._batches = batches
+        self._loads = [*loads, Load([], None)]
+        self._wanted = spans_to_read(loads, batches)
+        self._number = 0
+        self._held: dict[Span, tuple[Table, int]] = {}  # a table, and where in it the rows begin
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        held, start = self._held, 0
+        if wanted := self._wanted[self._number]:
+            rows = self._reading.read(wanted)
+            for span in wanted:
+                held[span] = rows, start
+                start += span.rows
+        self._number += 1
+        found: list[tuple[Table, int, int]] = []  # the rows [first, last) of a table
+        for span in spans:
+            read = _read_for(span, self._batches)
+            table, first = held[read]
+            first += span.first - read.first
+            if found and found[-1][0] is table and found[-1][2] == first:
+                found[-1] = table, found[-1][1], first + span.rows
+            else:
+                found.append((table, first, first + span.rows))
+        following = [_read_for(span, self._batches) for span in self._loads[self._number].spans]
+        self._held = {span: held[span] for span in following if span in held}
+        return _joined([table.slice(first, last - first) for table, first, last in found])
+
+    def close(self) -> None:
+        self._reading.close()
+
+
+def spans_to_read(loads: Sequence[Load], batches: Sequence[Batch]) -> list[list[Span]]:
+    """Returns what is read for each load: of a compressed batch all rows, unless the load before has them."""
+    found: list[list[Span]] = []
+    held: dict[Span, None] = {}
+    for load in loads:
+        read = dict.fromkeys(_read_for(span, batches) for span in load.spans)
+        found.append([span for span in read if span not in held])
+        held = read
     return found
+
+
+def _read_for(span: Span, batches: Sequence[Batch]) -> Span:
+    batch = batches[span.batch]
+    return Span(span.batch, 0, batch.rows) if batch.whole else span
 
 
 def _slices(table: Table, read: Sequence[Span], spans: Sequence[Span]) -> list[Table]:

@@ -71,21 +71,32 @@ class Run(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Rows of a window in a permuted order, as `Table._take_permuted` takes them."""
+    """Batches of permuted rows that are taken from lanes in turn, as `Table._take_permuted` takes them."""
 
     key: int
     first: int
-    skipped: int
+    step: int
+    batch_rows: int
     length: int
-    group: int
-    stride: int
+    lanes: int
+    lane_step: int
+    window_batches: int
+    round: int
 
 
 class Load(NamedTuple):
-    """What is read at once: spans, and with shuffle="rows" the rows of them that are taken."""
+    """What is read at once.
+
+    Attributes:
+        spans: in this order.
+        taken: with shuffle="rows", the rows of the spans that are taken.
+        turns: numbers of the batches that the rows consist of, in the order in which they are yielded. None:
+            in their own order.
+    """
 
     spans: list[Span]
     taken: Taken | None
+    turns: list[int] | None = None
 
 
 class Rank(NamedTuple):

@@ -287,9 +287,10 @@ std::unique_ptr<scan_object> scan_windows(reader_object& self, const context_obj
 
 using span_list = std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
 
-/// The key, and the first, skipped, count, group and stride of the numbers.
-using order_list = std::vector<
-    std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>>;
+/// The key, and the members of `lane_batches`.
+using order_list =
+    std::vector<std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                           std::int64_t, std::int64_t, std::int64_t, std::int64_t>>;
 
 std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_object& ctx,
                                         const std::vector<span_list>& windows, std::size_t windows_ahead,
@@ -307,8 +308,9 @@ std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_objec
       }
     }
     std::vector<ipc::window_order> in_order;
-    for (const auto& [key, first, skipped, count, group, stride] : orders) {
-      in_order.push_back({key, {first, skipped, group, stride, count}});
+    for (const auto& [key, first, step, batch_rows, count, lanes, lane_step, window_batches, round] :
+         orders) {
+      in_order.push_back({key, {first, step, batch_rows, count, lanes, lane_step, window_batches, round}});
     }
     return std::make_unique<scan_object>(
         from.scan_spans(ctx.value, lists, windows_ahead, std::move(in_order)));
@@ -462,7 +464,8 @@ NB_MODULE(_ipc, m) {
            nb::arg("orders") = order_list(),
            nb::sig("def scan_spans(self, where: saeta._core.Context, windows: "
                    "collections.abc.Sequence[collections.abc.Sequence[tuple[int, int, int]]], windows_ahead: "
-                   "int, orders: collections.abc.Sequence[tuple[int, int, int, int, int, int]] = ...) -> "
+                   "int, orders: collections.abc.Sequence[tuple[int, int, int, int, int, int, int, int, "
+                   "int]] = ...) -> "
                    "WindowScan"),
            "Begins to read windows, each as one table. A window is a sequence of (batch, first row, rows); "
            "rows is -1 for all that follow. Batches may occur in any order and repeatedly. `orders` permute "

@@ -49,10 +49,11 @@ table_object rows_taken(const table_object& self, const column_object& indices) 
   return table_object(take(*self.value, pieces_of(indices)));
 }
 
-table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first,
-                           std::int64_t skipped, std::int64_t count, std::int64_t group,
-                           std::int64_t stride) {
-  return table_object(take_permuted(*self.value, key, {first, skipped, group, stride, count}));
+table_object rows_permuted(const table_object& self, std::uint64_t key, std::int64_t first, std::int64_t step,
+                           std::int64_t batch_rows, std::int64_t count, std::int64_t lanes,
+                           std::int64_t lane_step, std::int64_t window_batches, std::int64_t round) {
+  return table_object(take_permuted(
+      *self.value, key, {first, step, batch_rows, count, lanes, lane_step, window_batches, round}));
 }
 
 table_object rows_filtered(const table_object& self, const column_object& mask) {
@@ -244,10 +245,14 @@ void bind_rows(table_class& c) {
           "The result is charged to the budget of that context. Raises BudgetExceeded, and DownloadForbidden "
           "in strict mode for a way to or through the host.")
       .def("_take", &rows_taken, nb::arg("indices"), nb::call_guard<gil_release>())
-      .def("_take_permuted", &rows_permuted, nb::arg("key"), nb::arg("first"), nb::arg("skipped"),
-           nb::arg("count"), nb::arg("group"), nb::arg("stride"), nb::call_guard<gil_release>(),
-           "Rows in the order of a key, the same on every device. Row k is at the place of the number first "
-           "+ (k + skipped) // group * stride + (k + skipped) % group in the permutation of all rows.")
+      .def(
+          "_take_permuted", &rows_permuted, nb::arg("key"), nb::arg("first"), nb::arg("step"),
+          nb::arg("batch_rows"), nb::arg("count"), nb::arg("lanes"), nb::arg("lane_step"),
+          nb::arg("window_batches"), nb::arg("round"), nb::call_guard<gil_release>(),
+          "The rows of every `step`-th batch from `first` on, in the order of a key, the same on every "
+          "device. Batch k comes from lane k % lanes. The table has windows of `window_batches` batches: for "
+          "each round, from number `round` on, one of each `lane_step`-th lane. The rows of a window are "
+          "permuted.")
       .def("_filter", &rows_filtered, nb::arg("mask"), nb::call_guard<gil_release>())
       .def("_drop_null", &without_nulls, nb::arg("columns"), nb::call_guard<gil_release>(),
            nb::sig("def _drop_null(self, columns: collections.abc.Sequence[int]) -> Table"))

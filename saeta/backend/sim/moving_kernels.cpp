@@ -222,8 +222,8 @@ void cast_numbers(stream_handle stream, const cast_work& work) {
 }
 
 void permute_rows(stream_handle stream, const permute_work& work) {
-  if (work.numbers.count != 0) {
-    queue(stream, "permute_rows", work.target, {writing(work.target, work.numbers.count, work.width)},
+  if (work.batches.count != 0) {
+    queue(stream, "permute_rows", work.target, {writing(work.target, work.batches.count, work.width)},
           [stream, work] { reference_kernels().permute_rows(stream, work); });
   }
 }

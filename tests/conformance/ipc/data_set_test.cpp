@@ -206,16 +206,16 @@ TEST_P(data_sets, return_windows_with_permuted_rows) {
   }
   const std::vector<std::vector<batch_span>> windows{{{2}, {0, 64, 100}}, {{1}}, {{3}, {2, 0, 10}}};
   const std::vector<ipc::window_order> orders{
-      {7, {.count = 300}},
-      {8, {.first = -3, .skipped = 3, .group = 5, .stride = 10, .count = 30}},
-      {9, {.first = 80, .count = 7}}};
+      {7, {.batch_rows = 300, .count = 300}},
+      {8, {.first = 1, .step = 2, .batch_rows = 5, .count = 30, .lanes = 2, .window_batches = 7, .round = 1}},
+      {9, {.first = 16, .batch_rows = 5, .count = 7, .window_batches = 18}}};
   const auto set = open(2);
   const auto plain = set->scan_spans(ctx(), windows, 2);
   const auto scan = set->scan_spans(ctx(), windows, 2, orders);
   for (const ipc::window_order& order : orders) {
     const auto seen = scan->next();
     ASSERT_TRUE(seen);
-    expect_rows(*seen, take_permuted(*plain->next(), order.key, order.numbers));
+    expect_rows(*seen, take_permuted(*plain->next(), order.key, order.batches));
   }
   EXPECT_FALSE(scan->next());
   EXPECT_SAETA_ERROR(set->scan_spans(ctx(), windows, 2, {orders.front()}), invalid_argument,
@@ -227,7 +227,8 @@ TEST_P(data_sets, can_repeat_a_permutation_that_the_budget_refused) {
   write(random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {rows, rows}}), 0);
   const auto small = watch(ctx()->with_budget("small", 2'300'000));
   const std::vector<std::vector<batch_span>> windows{{{1}}, {{0}}};
-  const std::vector<ipc::window_order> orders{{1, {.count = rows}}, {2, {.count = rows}}};
+  const std::vector<ipc::window_order> orders{{1, {.batch_rows = rows, .count = rows}},
+                                              {2, {.batch_rows = rows, .count = rows}}};
   const auto scan = open(1)->scan_spans(small, windows, 1, orders);
   auto blocked = std::make_optional(buffer::allocate(small, 1'400'000, small->work_stream(), "held"));
   for (int i = 0; i < 3; ++i) {
