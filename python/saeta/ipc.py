@@ -5,13 +5,14 @@ The compiled module `saeta._ipc` does the work. No other package is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _ipc
 from saeta._core import Table
 from saeta._files import sinks
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
+from saeta._files.filesystems import place_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.readers import ReadOptions, describe_source, open_reader
 from saeta._files.sources import resolve_source
@@ -39,6 +40,7 @@ def read_ipc(
     rechunk: bool | None = None,
     progress: ProgressArgument = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
     """Reads Arrow IPC files or streams into a table of a context.
 
@@ -74,7 +76,10 @@ def read_ipc(
             where they can be views.
         progress: True shows a progress bar. A callable is called with a Progress from time to time: at least
             at the end and, where batches are read one by one, after each batch.
-        filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
+        filesystem: a file system of pyarrow.fs or of fsspec, or a store of obstore; `source` is then a path
+            in it.
+        storage_options: what opens the store of a URL, as keywords of obstore where that is installed and
+            knows the scheme ("s3", "gs", "az", "abfs", "http"), else of fsspec.
 
     On a device, and wherever batches are joined, copied or compressed, a source is read as a whole. That
     takes one allocation for the table, one transfer that streams through the staging ring, and at most one
@@ -102,7 +107,7 @@ def read_ipc(
         [3, 1, 2]
     """
     target = context_of(ctx)
-    files = list_sources(source, filesystem, IPC_ENDINGS)
+    files = list_sources(source, place_of(filesystem, storage_options), IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate, rechunk))
     if progress is None:
         return reader.read_all(target)
@@ -121,6 +126,7 @@ def write_ipc(
     durable: bool = True,
     replace_read_only: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> int:
     """Writes a table as an Arrow IPC file and returns its size in bytes.
 
@@ -158,8 +164,9 @@ def write_ipc(
             process, but a crash soon after may leave it empty or broken.
         replace_read_only: also replaces a file on this machine that is read-only; otherwise that is a
             FileError.
-        filesystem: a file system of pyarrow.fs or of fsspec; `path` is then a path in it. A local file
-            system, like a "file://" URL, is written to as a plain path is.
+        filesystem: a file system of pyarrow.fs or of fsspec, or a store of obstore; `path` is then a path in
+            it. A local file system, like a "file://" URL, is written to as a plain path is.
+        storage_options: as for `read_ipc`.
 
     Raises:
         FileError: the target can't be written (MissingFileError if its folder does not exist). An exception
@@ -178,7 +185,7 @@ def write_ipc(
         True
     """
     table = table_in_place("source", source, index)
-    target = sinks.resolve_target(path, filesystem)
+    target = sinks.resolve_target(path, place_of(filesystem, storage_options))
     options = (compression or "none", sinks.format_of(target, format))
     with progress_hook(progress, "writing") as hook:
         written: int
@@ -201,15 +208,17 @@ def to_ipc_bytes(
     return content
 
 
-def inspect(source: Source, *, filesystem: Any = None) -> dict[str, Any]:
+def inspect(
+    source: Source, *, filesystem: Any = None, storage_options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Describes a file or stream without loading it.
 
     Args:
-        source, filesystem: as for `read_ipc`. Bodies are not read. For a stream that is still being sent,
-            bodies are read and dropped, up to its end.
+        source, filesystem, storage_options: as for `read_ipc`. Bodies are not read. For a stream that is
+            still being sent, bodies are read and dropped, up to its end.
 
     Returns:
         A dict with format, bytes, compression, rows of each batch and metadata, and for each column its name,
         type, nulls, number of dictionary values and whether a context can hold it.
     """
-    return describe_source(resolve_source(source, filesystem))
+    return describe_source(resolve_source(source, place_of(filesystem, storage_options)))

@@ -16,8 +16,10 @@ std::atomic<wait_clock> clock_of_waits{&std::chrono::steady_clock::now};
 
 interrupt_hook set_interrupt_hook(interrupt_hook hook) noexcept { return installed.exchange(hook); }
 
-cancellation_scope::cancellation_scope(const std::atomic<bool>& cancelled) noexcept
-    : outer_(std::exchange(cancelled_here, &cancelled)) {}
+cancellation_scope::cancellation_scope(const std::atomic<bool>* cancelled) noexcept
+    : outer_(std::exchange(cancelled_here, cancelled)) {}
+
+const std::atomic<bool>* cancellation_scope::current() noexcept { return cancelled_here; }
 
 cancellation_scope::~cancellation_scope() { cancelled_here = outer_; }
 

@@ -50,10 +50,14 @@ inline constexpr std::chrono::milliseconds interrupt_interval{50};
 // @endcode
 class cancellation_scope {
 public:
-  explicit cancellation_scope(const std::atomic<bool>& cancelled) noexcept;
+  explicit cancellation_scope(const std::atomic<bool>& cancelled) noexcept : cancellation_scope(&cancelled) {}
+  /// @param cancelled  null: nothing ends the waits
+  explicit cancellation_scope(const std::atomic<bool>* cancelled) noexcept;
   cancellation_scope(const cancellation_scope&) = delete;
   cancellation_scope& operator=(const cancellation_scope&) = delete;
   ~cancellation_scope();
+  /// The flag of the calling thread; null outside of a scope.
+  [[nodiscard]] static const std::atomic<bool>* current() noexcept;
 
 private:
   const std::atomic<bool>* outer_;

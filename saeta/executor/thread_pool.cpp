@@ -1,5 +1,7 @@
 #include "saeta/executor/thread_pool.hpp"
 
+#include "saeta/base/interrupt.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +22,8 @@ struct thread_pool::round {
   const task_function& work;
   std::size_t tasks;
   const std::shared_ptr<const condition>& may_sleep;
-  std::size_t most_busy; ///< threads beside the caller
+  std::size_t most_busy;                                              ///< threads beside the caller
+  const std::atomic<bool>* cancelled = cancellation_scope::current(); ///< ends the waits of tasks as well
   std::atomic<std::size_t> next = 0;
   std::size_t busy = 0; ///< threads that take part, beside the caller; changed under the mutex
   std::exception_ptr failure = nullptr;
@@ -130,7 +133,10 @@ void thread_pool::loop(std::size_t member) {
     }
     ++joined->busy;
     lock.unlock();
-    take_part(member, *joined, false);
+    {
+      const cancellation_scope ends_with(joined->cancelled);
+      take_part(member, *joined, false);
+    }
     lock.lock();
     --busy_;
     const std::shared_ptr<const condition> may_sleep = joined->may_sleep;

@@ -26,7 +26,8 @@
 //           When such a call begins, members leave a longer one after the task that they are in. Only its
 //           caller stays. Queued work goes last.
 // Interrupt Callers check for an interrupt (base/interrupt.hpp) between two tasks, now and then, and while
-//           they wait. It is a failure like any other.
+//           they wait. It is a failure like any other. The cancellation scope of a caller (base/interrupt.hpp)
+//           applies to all members that take part, so that it ends waits of their tasks.
 // Sleep     Members without work sleep. `run` wakes no more of them than there are tasks, and does not wait
 //           for one that wakes up when all tasks are done. If `run` has a condition, they spin for the next
 //           round until it is true, for at most `most_awake`. Data that a core has written lies in its cache,

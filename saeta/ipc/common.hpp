@@ -5,8 +5,11 @@
 
 #include "saeta/base/error.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string_view>
 
 namespace saeta::ipc {
@@ -28,6 +31,16 @@ struct progress {
   std::int64_t rows = 0;
   std::uint64_t bytes = 0;
 };
+/// Bytes of a source.
+struct byte_range {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+/// Fills the target with the bytes from `offset` on, or throws. Several threads call it.
+using source_reader = std::function<void(std::uint64_t offset, std::span<std::byte> target)>;
+/// Begins to read ranges that a source_reader will be called for, and returns what keeps their bytes.
+using source_fetcher = std::function<std::shared_ptr<void>(std::span<const byte_range> ranges)>;
+
 using progress_hook = std::function<void(const progress&)>;
 
 } // namespace saeta::ipc

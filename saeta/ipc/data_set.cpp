@@ -56,11 +56,23 @@ batch_size size_of(const detail::batch_layout& batch, const detail::column_tree&
   return size;
 }
 
+/// Lets the sources fetch the metadata of all batches at once.
+std::shared_ptr<void> fetch_metadata(const detail::planned_source& from) {
+  std::vector<byte_range> ranges;
+  if (from.fetches_ahead()) {
+    for (const detail::planned_message& batch : from.batches()) {
+      ranges.push_back({batch.metadata, batch.metadata_bytes});
+    }
+  }
+  return ranges.empty() ? nullptr : from.fetch_ahead(ranges);
+}
+
 /// Rows and bytes of all batches, from the metadata of their messages alone.
 std::vector<batch_size> sizes_of(const detail::planned_source& from) {
   std::vector<batch_size> sizes;
   sizes.reserve(from.batches().size());
   detail::source_window window(from.bytes());
+  const auto kept = fetch_metadata(from);
   for (const detail::planned_message& batch : from.batches()) {
     if (sizes.size() % batches_between_checks == 0) {
       check_interrupt();
@@ -224,13 +236,31 @@ scan_list data_set::chosen() const {
   return list;
 }
 
-reader& data_set::begin_part() {
+reader& data_set::begin_part(const std::shared_ptr<context>& ctx) {
   const part& next = parts_[at_];
   if (!in_part_ && next.range) {
     readers_[next.reader]->restart(*next.range);
   }
   in_part_ = true;
+  fetch_ahead(ctx);
   return *readers_[next.reader];
+}
+
+/// Lets the sources that are read next fetch their first batches: one alone may be too small to keep the
+/// requests of a store busy.
+void data_set::fetch_ahead(const std::shared_ptr<context>& ctx) {
+  constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
+  std::uint64_t bytes = 0;
+  for (std::size_t part = at_; part < parts_.size() && bytes < most_bytes; ++part) {
+    if (parts_[part].range) { // it goes back to its first batch when it begins
+      return;
+    }
+    const std::uint64_t fetched = readers_[parts_[part].reader]->fetch_ahead(ctx);
+    if (fetched == 0 && part != at_) {
+      return;
+    }
+    bytes += fetched;
+  }
 }
 
 void data_set::end_part() {
@@ -245,7 +275,7 @@ std::optional<batch> data_set::next(const std::shared_ptr<context>& ctx) {
     return readers_.front()->next(ctx);
   }
   while (at_ < parts_.size()) {
-    if (auto rows = begin_part().next(ctx)) {
+    if (auto rows = begin_part(ctx).next(ctx)) {
       return conform(*std::move(rows), fields());
     }
     end_part();
@@ -260,7 +290,7 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
   }
   const read_options& options = readers_.front()->options();
   const bool join = options.rechunk.value_or(!ctx->on_host());
-  if (const auto planned = plan_for(*ctx)) {
+  if (const auto planned = near_by() ? plan_for(*ctx) : nullptr) {
     if (auto whole = detail::read_whole(ctx, *planned, chosen().spans, join, hook)) {
       at_ = parts_.size();
       return std::move(whole->rows);
@@ -270,7 +300,7 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
   sum.total_batches = batch_count();
   std::vector<batch> batches;
   while (at_ < parts_.size()) {
-    reader& from = begin_part();
+    reader& from = begin_part(ctx);
     const progress_hook told = [&](const progress& so_far) {
       hook({sum.batches + so_far.batches, sum.total_batches, sum.rows + so_far.rows,
             sum.bytes + so_far.bytes});
@@ -302,13 +332,16 @@ std::unique_ptr<scan> data_set::scan_windows(const std::shared_ptr<context>& ctx
 
 bool data_set::planned() { return plan() != nullptr; }
 
+bool data_set::near_by() const noexcept {
+  return std::ranges::all_of(readers_, [](const auto& reader) { return reader->near_by(); });
+}
+
 const std::vector<batch_size>& data_set::sizes() {
   if (!planned()) {
-    throw error(
-        errc::unsupported,
-        concat(readers_.front()->name(), readers_.size() == 1 ? "" : " and other sources",
-               ": parts of batches can be read only of files on this machine and of bytes in memory, "
-               "with metadata of version 5, without symbols, and with all columns at the same places"));
+    throw error(errc::unsupported,
+                concat(readers_.front()->name(), readers_.size() == 1 ? "" : " and other sources",
+                       ": parts of batches can be read only of files and of bytes in memory, with metadata "
+                       "of version 5, without symbols, and with all columns at the same places"));
   }
   if (sizes_.empty()) {
     const std::vector<batch_size> all = sizes_of(*plan_);
@@ -335,7 +368,8 @@ std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
     }
     for (const batch_span& span : windows[window]) {
       require_rows(window, span, known);
-      list.spans.push_back({all.spans[span.batch].batch, span.first_row, span.rows});
+      const bool whole = span.first_row == 0 && span.rows == known[span.batch].rows;
+      list.spans.push_back({all.spans[span.batch].batch, span.first_row, whole ? -1 : span.rows});
     }
     list.window_ends.push_back(list.spans.size());
   }

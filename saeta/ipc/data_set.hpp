@@ -79,6 +79,8 @@ public:
   [[nodiscard]] std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx,
                                                    const scan_options& options);
 
+  /// Whether all sources are files or memory of this machine.
+  [[nodiscard]] bool near_by() const noexcept;
   /// Whether one plan can take all sources. The functions below need it.
   [[nodiscard]] bool planned();
   /// Returns the sizes of the requested batches. Reads their metadata at the first call.
@@ -107,7 +109,8 @@ private:
   [[nodiscard]] const std::shared_ptr<const detail::planned_source>& plan();
   [[nodiscard]] std::shared_ptr<const detail::planned_source> plan_for(const context& ctx);
   [[nodiscard]] scan_list chosen() const;
-  [[nodiscard]] reader& begin_part();
+  [[nodiscard]] reader& begin_part(const std::shared_ptr<context>& ctx);
+  void fetch_ahead(const std::shared_ptr<context>& ctx);
   void end_part();
 
   std::vector<std::unique_ptr<reader>> readers_;

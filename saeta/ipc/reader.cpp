@@ -66,6 +66,8 @@ struct reader::impl {
   std::optional<batch> next(const std::shared_ptr<context>& ctx);
   std::optional<batch> read_next(const std::shared_ptr<context>& ctx);
   batch place(const detail::host_target& to, const detail::source_message& message, bool views);
+  std::uint64_t fetch_ahead(const std::shared_ptr<context>& ctx);
+  bool take_bodies(const std::shared_ptr<context>& ctx);
   void begin();
   void describe();
   void choose(std::vector<std::string> columns);
@@ -149,6 +151,21 @@ void reader::impl::choose(std::vector<std::string> columns) {
   describe();
 }
 
+std::uint64_t reader::impl::fetch_ahead(const std::shared_ptr<context>& ctx) {
+  if (broken || ended || messages == nullptr) {
+    return 0;
+  }
+  take_bodies(ctx);
+  return messages->fetch_ahead();
+}
+
+/// Returns whether batches are views of the bodies.
+bool reader::impl::take_bodies(const std::shared_ptr<context>& ctx) {
+  const bool views = ctx->on_host() && options.copy != copy_policy::always;
+  messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, ctx);
+  return views;
+}
+
 std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
   require_argument(ctx, "ctx");
   if (broken) {
@@ -171,8 +188,7 @@ std::optional<batch> reader::impl::next(const std::shared_ptr<context>& ctx) {
 /// Accepts a message only after its batch was made, so that the next call reads the same message again if the
 /// batch failed for another reason than the source, such as a budget without room.
 std::optional<batch> reader::impl::read_next(const std::shared_ptr<context>& ctx) {
-  const bool views = ctx->on_host() && options.copy != copy_policy::always;
-  messages->take_bodies(views ? detail::bodies::viewed : detail::bodies::copied, ctx);
+  const bool views = take_bodies(ctx);
   const detail::host_target to{ctx, big_endian, !views};
   if (uploaded_to != ctx) {
     uploaded = {};
@@ -233,10 +249,12 @@ batch reader::impl::place(const detail::host_target& to, const detail::source_me
   return std::move(placed.columns);
 }
 
-/// Whether a plan may take the source. Symbols are numbered batch by batch, and a plan reads single offsets
-/// first: with an object that reads ranges, each of them would be a request.
+/// Whether a plan may take the source. Symbols are numbered batch by batch. A plan reads single offsets first:
+/// with an object that reads ranges, each of them would be a request, unless what is around them is fetched
+/// ahead.
 bool reader::impl::can_be_planned() const {
-  return from->near_by() && fields == shown && !ended && options.copy != copy_policy::never;
+  const bool fetched = from->fetches_ahead() && format == container::file;
+  return (from->near_by() || fetched) && fields == shown && !ended && options.copy != copy_policy::never;
 }
 
 bool reader::impl::copied_by_plan(const context& ctx) const {
@@ -281,6 +299,9 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
     sum.bytes += read.bytes;
     return sum;
   };
+  if (!from->near_by()) { // a plan of all batches would keep all of their bytes until the last is fetched
+    return std::nullopt;
+  }
   try {
     const progress_hook told = [&](const progress& read) { hook(since(read)); };
     const auto planned = plan(*ctx);
@@ -366,10 +387,9 @@ std::unique_ptr<reader> reader::open(std::span<const std::byte> bytes, std::shar
   return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
 }
 
-std::unique_ptr<reader> reader::open(std::string name, std::uint64_t size,
-                                     std::function<void(std::uint64_t, std::span<std::byte>)> read,
-                                     read_options options) {
-  auto from = detail::source_of(std::move(name), size, std::move(read));
+std::unique_ptr<reader> reader::open(std::string name, std::uint64_t size, source_reader read,
+                                     read_options options, source_fetcher fetch) {
+  auto from = detail::source_of(std::move(name), size, std::move(read), std::move(fetch));
   return std::unique_ptr<reader>(new reader(std::make_unique<impl>(std::move(from), std::move(options))));
 }
 
@@ -402,6 +422,8 @@ const read_options& reader::options() const noexcept { return impl_->options; }
 const progress& reader::so_far() const noexcept { return impl_->so_far; }
 void reader::drop() noexcept { impl_->drop(); }
 void reader::restart(std::pair<std::int64_t, std::int64_t> batches) { impl_->restart(batches); }
+bool reader::near_by() const noexcept { return impl_->from->near_by(); }
+std::uint64_t reader::fetch_ahead(const std::shared_ptr<context>& ctx) { return impl_->fetch_ahead(ctx); }
 bool reader::copied_by_plan(const context& ctx) const { return impl_->copied_by_plan(ctx); }
 
 std::optional<detail::read_request> reader::request() const {

@@ -75,10 +75,10 @@ public:
                                       read_options options = {});
   /// Reads from an object of `size` bytes. Each call of `read` fills the target with the bytes from
   /// `position` on, or throws. Calls come from any thread.
-  static std::unique_ptr<reader>
-  open(std::string name, std::uint64_t size,
-       std::function<void(std::uint64_t position, std::span<std::byte> target)> read,
-       read_options options = {});
+  /// @param fetch  begins to read ranges (offset, bytes) that `read` will be called for, and returns what
+  /// keeps their bytes. Calls of `read` for large ranges are then not split. Null: there is no such function.
+  static std::unique_ptr<reader> open(std::string name, std::uint64_t size, source_reader read,
+                                      read_options options = {}, source_fetcher fetch = nullptr);
   /// Reads a stream that is still being sent; not for the file format. `read_some` fills the beginning of the
   /// target, which is never empty, and returns the number of bytes, 0 at the end. It is called on the
   /// reader's thread. Each message is read when needed and no further, so `next` returns a batch as soon as
@@ -132,6 +132,9 @@ private:
   void drop() noexcept;
   /// Returns what a plan needs to read the remaining batches; nullopt if it can't take the source.
   [[nodiscard]] std::optional<detail::read_request> request() const;
+  [[nodiscard]] bool near_by() const noexcept;
+  /// Lets the source fetch the first batches. Returns the bytes that are fetched.
+  std::uint64_t fetch_ahead(const std::shared_ptr<context>& ctx);
   /// Whether a plan may take the source, and batches are copied for this context. Otherwise they are views.
   [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   std::unique_ptr<impl> impl_;

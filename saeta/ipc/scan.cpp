@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,11 @@ public:
       : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
         window_bytes_(
             fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_ + reading_threads)),
-        orders_(std::move(list.orders)), cutter_(from_, std::move(list)) {}
+        orders_(std::move(list.orders)), spans_(list.spans), cutter_(from_, std::move(list)) {
+    if (from_->fetches_ahead()) {
+      fetched_.emplace(from_->messages_to_fetch(spans_), ctx_->memory_budget()->statistics().limit);
+    }
+  }
   window_ahead(const window_ahead&) = delete;
   window_ahead& operator=(const window_ahead&) = delete;
   ~window_ahead() = default;
@@ -194,11 +199,16 @@ private:
   outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
     outcome outcome;
     outcome.begins_at = cutter_.at();
+    const auto own = reading_.insert(outcome.begins_at.span);
+    const std::size_t oldest = *reading_.begin();
     cutting_ = true;
     ++busy_;
     lock.unlock();
     std::optional<piece_table> window;
     try {
+      if (fetched_) {
+        fetched_->go_on(oldest);
+      }
       window = cutter_.next(bytes);
       if (!window) {
         rethrow(mixed_messages(), cutter_.label());
@@ -236,6 +246,7 @@ private:
       lock.lock();
       ended_ = ended_ || (outcome.failure && !outcome.refused);
     }
+    reading_.erase(own);
     --busy_;
     changed_.notify_all();
     return outcome;
@@ -302,8 +313,11 @@ private:
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  window_cutter cutter_; ///< used by the thread that has set `cutting_`
-  bool started_ = false; ///< at least one of the threads
+  const std::vector<batch_span> spans_;
+  std::optional<fetch_window> fetched_; ///< of a source that fetches ahead; used like the cutter
+  window_cutter cutter_;                ///< used by the thread that has set `cutting_`
+  std::multiset<std::size_t> reading_;  ///< the first spans of the windows that are being read
+  bool started_ = false;                ///< at least one of the threads
   bool cutting_ = false;
   bool paused_ = false;     ///< a window was refused: none is cut until it is taken
   bool ended_ = false;      ///< no further window is cut

@@ -491,12 +491,12 @@ def test_files_become_tasks_of_consecutive_batches(tmp_path):
 
 
 def test_only_the_tasks_read_message_bodies(tmp_path):
-    write_parts(tmp_path, [[100_000], [100_000]])
+    write_parts(tmp_path, [[1_000_000], [1_000_000]])
     CountingFiles.taken = 0
-    tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), partition_bytes="800kB")
-    assert 0 < CountingFiles.taken < 200_000
-    assert rows_of(tasks) == [100_000, 100_000]
-    assert CountingFiles.taken > 1_600_000
+    tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), partition_bytes="8MB")
+    assert 0 < CountingFiles.taken < 1_000_000, "the ends of the files"
+    assert rows_of(tasks) == [1_000_000, 1_000_000]
+    assert CountingFiles.taken > 16_000_000
 
 
 def test_read_options_reach_the_tasks(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 import saeta as sa
 from saeta._files import data_sets
+from saeta._files.data_sets import Listed
 from saeta._files.filesystems import file_system
 from saeta._loader import data, readings
 from saeta._loader.records import Batch, Load, Selection, Span
@@ -179,15 +180,15 @@ def test_sources_that_are_not_paths_are_refused(host, tmp_path):
 
 def test_errors_name_files_that_can_not_be_opened(tmp_path):
     with pytest.raises(sa.MissingFileError, match=f"'{tmp_path}/none' does not exist"):
-        data._is_parquet(f"{tmp_path}/none")
+        data._is_parquet(Listed(f"{tmp_path}/none"))
     with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}'"):
-        data._is_parquet(str(tmp_path))
+        data._is_parquet(Listed(str(tmp_path)))
     (tmp_path / "short").write_bytes(b"PAR")
     (tmp_path / "long").write_bytes(b"PAR1 and more")
-    assert not data._is_parquet(f"{tmp_path}/short")
-    assert data._is_parquet(f"{tmp_path}/long")
-    assert data._is_parquet("s3://bucket/a.parquet")
-    assert not data._is_parquet("s3://bucket/a.arrow")
+    assert not data._is_parquet(Listed(f"{tmp_path}/short"))
+    assert data._is_parquet(Listed(f"{tmp_path}/long"))
+    assert data._is_parquet(Listed("s3://bucket/a.parquet"))
+    assert not data._is_parquet(Listed("s3://bucket/a.arrow"))
     with pytest.raises(sa.FormatError, match=f"{tmp_path}/long"):
         data.data_of(f"{tmp_path}/long", sa.context("host"))
     with pytest.raises(sa.MissingFileError, match="can't read"):
@@ -278,7 +279,7 @@ def test_file_systems_tell_files_from_folders(tmp_path):
     kinds = {path: of_fsspec.kind(path) for path in ("folder", "a", "gone", "odd")}
     assert kinds == {"folder": "directory", "a": "file", "gone": "", "odd": ""}
     with pytest.raises(
-        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of"
+        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow\.fs, of fsspec or"
     ):
         file_system(object())
 

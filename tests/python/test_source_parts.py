@@ -11,6 +11,7 @@ import saeta as sa
 from saeta._convert import numbers
 from saeta._files import readers, sources
 from saeta._files.data_sets import Listed
+from saeta._files.stores.ranges import RangeFile
 
 
 class Pipe:
@@ -112,21 +113,6 @@ def test_read_must_return_bytes():
         sources.bytes_of([1], "a")
 
 
-def test_ranges_are_filled_completely():
-    asked = []
-
-    def read(offset, count):
-        asked.append((offset, count))
-        return b"abcdef"[offset : offset + count]
-
-    ranges = sources.Ranges("a store", 6, read, None)
-    target = bytearray(4)
-    ranges.fill(1, memoryview(target))
-    assert (target, asked) == (b"bcde", [(1, 4)])
-    with pytest.raises(sa.FileError, match="can't read 4 bytes at offset 3 of 'a store': it returned 3"):
-        ranges.fill(3, memoryview(target))
-
-
 def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch):
     class Module:
         def __getattr__(self, name):
@@ -136,10 +122,12 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
         return readers._open(Listed(source, regular=True), options, *more)
 
     monkeypatch.setattr(readers, "_ipc", Module())
-    ranges, live = sources.Ranges("r", 6, None, None), sources.Live(Pipe(b""), "p")
+    ranges, live = RangeFile("r", 6, None), sources.Live(Pipe(b""), "p")
+    direct = RangeFile("d", 6, None, is_direct=True)
     options = readers.ReadOptions(["a"], 1, copy=True, validate=False)
     given = (["a"], (1, 2), True, False, None)
-    assert opened(ranges, options) == ("open_ranges", ranges.fill, "r", 6, *given)
+    assert opened(ranges, options) == ("open_ranges", ranges.fill, "r", 6, *given, ranges.ahead)
+    assert opened(direct, options) == ("open_ranges", direct.fill, "d", 6, *given, None)
     assert opened(live, options) == ("open_live", live.fill, "p", *given)
     assert opened("path", options) == ("open_file", "path", *given, True)
     assert opened(tmp_path, options, False) == ("open_file", tmp_path, *given, False)

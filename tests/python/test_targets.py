@@ -294,7 +294,8 @@ def test_objects_that_are_not_targets_are_refused(tmp_path):
     with pytest.raises(sa.TypeMismatch, match="filesystem is for a path, and the target is of type BytesIO"):
         sinks.resolve_target(io.BytesIO(), OfPyarrow())
     with pytest.raises(
-        sa.TypeMismatch, match=r"filesystem is of type object, expected one of pyarrow.fs or of fs"
+        sa.TypeMismatch,
+        match=r"filesystem is of type object, expected one of pyarrow\.fs, of fsspec or",
     ):
         sinks.resolve_target("a", object())
 

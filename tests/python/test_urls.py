@@ -116,6 +116,7 @@ def test_an_unreachable_server_is_a_file_error_not_a_missing_file(read: Any, clo
 def test_a_store_that_does_not_respond_times_out(
     read: Any, url: str, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
     seen = []
 
     class Files:

@@ -267,7 +267,7 @@ def test_objects_that_are_not_targets_are_refused(host):
             table.write_ipc(wrong)
     with pytest.raises(sa.TypeMismatch, match="filesystem is for a path"):
         table.write_ipc(io.BytesIO(), filesystem=pa.fs.LocalFileSystem())
-    with pytest.raises(sa.TypeMismatch, match=r"expected one of pyarrow\.fs or of fsspec"):
+    with pytest.raises(sa.TypeMismatch, match=r"expected one of pyarrow\.fs, of fsspec or a store"):
         table.write_ipc("a", filesystem=object())
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
-from saeta._files.filesystems import URL
-from saeta._files.readers import ReadOptions, open_reader
+from saeta._files.filesystems import is_url
+from saeta._files.readers import ReadOptions, open_reader, opened
 from saeta._files.sources import name_of
 from saeta.errors import TypeMismatch
 
@@ -61,8 +61,8 @@ def describe_files(files: Sequence[Listed], columns: list[str] | None, schema: A
     schemas: list[Schema] = []
     batches: list[FileBatch] = []
     options = ReadOptions(columns, schema=schema)
-    for file in files:
-        with open_reader([file], options) as reader:
+    for file, source in zip(files, opened(files), strict=True):
+        with open_reader([source], options) as reader:
             schemas.append(reader.schema)
             if reader.num_batches < 0 or not reader.planned:
                 batches.append(FileBatch(file, None, None, 0, False))
@@ -86,5 +86,5 @@ def _anywhere(file: Listed) -> Listed:
             "can open"
         )
     path = os.fspath(file.source)
-    local = file.filesystem is None and not URL.match(path)
+    local = file.filesystem is None and not is_url(path, None)
     return Listed(str(Path(path).absolute()) if local else path, file.filesystem)

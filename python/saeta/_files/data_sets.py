@@ -7,10 +7,17 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta._files.filesystems import URL, file_system, filesystem_of, raise_as_file_errors, without_secrets
+from saeta._files.filesystems import (
+    file_system,
+    filesystem_of,
+    is_url,
+    without_secrets,
+)
+from saeta._files.stores.requests import call_all
 from saeta.errors import InvalidError, MissingFileError
 
 IPC_ENDINGS: tuple[str, ...] = (".arrow", ".arrows", ".feather", ".ipc")
@@ -36,7 +43,7 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     """
     if isinstance(source, str | os.PathLike):
         path = os.fsdecode(source)
-        if filesystem is None and not URL.match(path):
+        if filesystem is None and not is_url(path, None):
             return _local(source, path, endings)
         return _remote(path, filesystem, endings)
     if is_list(source):
@@ -89,14 +96,15 @@ def _local(source: Any, path: str, endings: Sequence[str]) -> list[Listed]:
 def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
     """Finds files of a URL, or of a path in a file system."""
     shown = without_secrets(path)
-    bare, _, query = path.partition("?") if filesystem is None else (path, "", "")
+    of_url = is_url(path, filesystem)
+    bare, _, query = path.partition("?") if of_url else (path, "", "")
     # In a URL, "?" begins options, and "[" an address.
-    magic = min((at for at in map(bare.find, "*" if filesystem is None else "*?[") if at >= 0), default=-1)
+    magic = min((at for at in map(bare.find, "*" if of_url else "*?[") if at >= 0), default=-1)
     if magic >= 0:
         root, pattern = _split(bare, magic)
-        if filesystem is None:
-            filesystem, root = filesystem_of(f"{root}?{query}" if query else root)
-        elif file_system(filesystem).kind(path) == "file":
+        if of_url:
+            filesystem, root = filesystem_of(f"{root}?{query}" if query else root, filesystem)
+        elif _kind(filesystem, path) == "file":
             return [Listed(path, filesystem)]
         wanted = pattern.split("/")
         below = _files_below(filesystem, root, deep=len(wanted) > 1)
@@ -105,11 +113,11 @@ def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
     if bare.endswith(tuple(endings)):  # not looked up, because that would be one more request for each file
         return [Listed(path, filesystem)]
     inside = path
-    if filesystem is None:
-        filesystem, inside = filesystem_of(path)
-        if file_system(filesystem).kind(inside) != "directory":
-            return [Listed(path)]
-    elif file_system(filesystem).kind(inside) != "directory":
+    if of_url:
+        given, (filesystem, inside) = filesystem, filesystem_of(path, filesystem)
+        if _kind(filesystem, inside) != "directory":
+            return [Listed(path, given)]
+    elif _kind(filesystem, inside) != "directory":
         return [Listed(path, filesystem)]
     found = [
         each
@@ -121,6 +129,11 @@ def _remote(path: str, filesystem: Any, endings: Sequence[str]) -> list[Listed]:
     )
 
 
+def _kind(filesystem: Any, path: str) -> str:
+    [kind] = call_all([(path, partial(file_system(filesystem).kind, path))])
+    return kind
+
+
 def _split(path: str, magic: int) -> tuple[str, str]:
     """Splits a pattern into the folder before its first special character, and the rest."""
     end = path.rfind("/", 0, magic)
@@ -130,8 +143,7 @@ def _split(path: str, magic: int) -> tuple[str, str]:
 
 def _files_below(filesystem: Any, root: str, *, deep: bool) -> list[tuple[str, list[str]]]:
     """Returns the files in a folder, sorted, each with the parts of its path from there on."""
-    with raise_as_file_errors(root):
-        found = file_system(filesystem).list_files(root, deep=deep)
+    [found] = call_all([(root, partial(file_system(filesystem).list_files, root, deep=deep))])
     begin = len(root.strip("/").split("/")) if root.strip("/") else 0
     return [(each, each.strip("/").split("/")[begin:]) for each in sorted(found)]
 

@@ -1,19 +1,33 @@
-"""File systems of pyarrow and of fsspec behind one interface, and those of URLs."""
+"""File systems of pyarrow and fsspec and stores of obstore behind one interface, and those of URLs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from saeta._files.stores import obstores
+from saeta._files.stores.opened import Opened
+from saeta._files.stores.retries import reason_of
 from saeta._optional import load
 from saeta.errors import Error, FileError, InvalidError, MissingDependency, MissingFileError, TypeMismatch
 
 # A scheme of one letter is the letter of a drive.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 RETRY_SECONDS = 10  # for a store that does not answer
+# Libraries whose exceptions about stores are no OSErrors.
+CLIENTS = frozenset({"aiohttp", "azure", "botocore", "gcsfs", "google", "obstore", "requests", "urllib3"})
+
+
+class _FrontLater:
+    """A file system that has to know a file's size before it reads its first bytes."""
+
+    reads_fronts = False
+
+    def read_front(self, path: str, count: int) -> tuple[Any, str | None]:
+        raise NotImplementedError
 
 
 class FileSystem(Protocol):
@@ -25,8 +39,13 @@ class FileSystem(Protocol):
     def list_files(self, folder: str, *, deep: bool) -> list[str]:
         """Returns the paths of the files in a folder; if `deep`, also of those in folders below it."""
 
-    def open(self, path: str) -> Any:
-        """Returns a file with `size()` and `read_at(count, offset)`, which any thread may call."""
+    reads_fronts: bool  # whether `read_front` can be called before the size of a file is known
+
+    def open(self, path: str, tail: int) -> Opened:
+        """Opens a file to read. `tail`: so many of its last bytes will be read first."""
+
+    def read_front(self, path: str, count: int) -> tuple[Any, str | None]:
+        """Returns the first bytes of a file, or fewer if it has not so many, and the file's tag."""
 
     def target(self, path: str) -> tuple[str, bool]:
         """Returns the path of a file to write, and whether it is a path on this machine."""
@@ -38,8 +57,9 @@ class FileSystem(Protocol):
         """Removes a partly written file, as far as the file system can."""
 
 
-class _OfPyarrow(NamedTuple):
-    system: Any
+class _OfPyarrow(_FrontLater):
+    def __init__(self, system: Any) -> None:
+        self.system = system
 
     def kind(self, path: str) -> str:
         types = load("pyarrow.fs", "reading from a file system").FileType
@@ -52,8 +72,9 @@ class _OfPyarrow(NamedTuple):
         infos = self.system.get_file_info(fs.FileSelector(folder, recursive=deep))
         return [info.path for info in infos if info.type == fs.FileType.File]
 
-    def open(self, path: str) -> Any:
-        return self.system.open_input_file(path)
+    def open(self, path: str, tail: int) -> Opened:
+        file = self.system.open_input_file(path)
+        return Opened(file.size(), lambda offset, count: file.read_at(count, offset))
 
     def target(self, path: str) -> tuple[str, bool]:
         return path, self.system.type_name == "local"
@@ -65,8 +86,9 @@ class _OfPyarrow(NamedTuple):
         _close_and_remove(file, self.system.delete_file, path)
 
 
-class _OfFsspec(NamedTuple):
-    system: Any
+class _OfFsspec(_FrontLater):
+    def __init__(self, system: Any) -> None:
+        self.system = system
 
     def kind(self, path: str) -> str:
         try:
@@ -78,8 +100,15 @@ class _OfFsspec(NamedTuple):
         found: list[str] = self.system.find(folder, maxdepth=None if deep else 1)
         return found
 
-    def open(self, path: str) -> Any:
-        return _RangesOfFsspec(self.system, path, self.system.info(path)["size"])
+    def open(self, path: str, tail: int) -> Opened:
+        info = self.system.info(path)
+        tag = info.get("ETag") if "http" in _protocols(self.system) else None
+        options = {"headers": {"If-Match": tag}} if tag else {}
+
+        def read(offset: int, count: int) -> Any:
+            return self.system.cat_file(path, offset, offset + count, **options)
+
+        return Opened(info["size"], read)
 
     def target(self, path: str) -> tuple[str, bool]:
         local = load("fsspec.implementations.local", "writing to this file system").LocalFileSystem
@@ -99,18 +128,9 @@ class _OfFsspec(NamedTuple):
             _close_and_remove(file, self.system.rm_file, path)
 
 
-class _RangesOfFsspec(NamedTuple):
-    """A file whose ranges the file system reads: an open file of fsspec has one position for all threads."""
-
-    system: Any
-    path: str
-    bytes: int
-
-    def size(self) -> int:
-        return self.bytes
-
-    def read_at(self, count: int, offset: int) -> Any:
-        return self.system.cat_file(self.path, offset, offset + count)
+def _protocols(system: Any) -> tuple[str, ...]:
+    protocol = getattr(system, "protocol", ())
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
 
 def file_system(system: Any) -> FileSystem:
@@ -119,8 +139,11 @@ def file_system(system: Any) -> FileSystem:
         return _OfPyarrow(system)
     if hasattr(system, "cat_file"):
         return _OfFsspec(system)
+    if obstores.is_store(system):
+        return obstores.OfObstore(system)
     raise TypeMismatch(
-        f"filesystem is of type {type(system).__name__}, expected one of pyarrow.fs or of fsspec"
+        f"filesystem is of type {type(system).__name__}, expected one of pyarrow.fs, of fsspec or a store of "
+        "obstore"
     )
 
 
@@ -142,13 +165,67 @@ def _drops_parts(file: Any) -> bool:
     return drops or file.offset is None  # offset None: no bytes were sent
 
 
-def filesystem_of(url: str) -> tuple[Any, str]:
+def is_local(system: Any) -> bool:
+    """Whether a file system is that of this machine, of pyarrow or of fsspec."""
+    return getattr(system, "type_name", "") == "local" or "local" in _protocols(system)
+
+
+class StorageOptions:
+    """What opens the file systems of URLs: the argument `storage_options` of a reader or a writer.
+
+    It stands in the place of a file system where a path may be a URL.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = dict(options)
+
+
+def place_of(filesystem: Any, storage_options: Mapping[str, Any] | None) -> Any:
+    """Returns the one of two arguments that was given, None for neither."""
+    if storage_options is None:
+        return filesystem
+    if filesystem is not None:
+        raise InvalidError(
+            "filesystem and storage_options: give one of them, since a file system has its options already"
+        )
+    if not isinstance(storage_options, Mapping):
+        raise TypeMismatch(
+            f"storage_options is of type {type(storage_options).__name__}, expected a mapping from names to "
+            "values"
+        )
+    return StorageOptions(storage_options)
+
+
+def is_url(path: str, filesystem: Any) -> bool:
+    """Whether a path is a URL that has to be opened. With a file system, paths lie in it."""
+    if filesystem is None:
+        return URL.match(path) is not None
+    if not isinstance(filesystem, StorageOptions):
+        return False
+    if not URL.match(path):
+        raise InvalidError(f"storage_options is for a URL, and '{path}' is a path on this machine")
+    return True
+
+
+def filesystem_of(url: str, options: StorageOptions | None = None) -> tuple[Any, str]:
     """Returns the file system of a URL and the path in it.
 
-    It is a file system of pyarrow, or of fsspec if pyarrow is not installed or does not know the scheme.
+    It is a store of obstore if that is installed and knows the scheme, else a file system of pyarrow, else of
+    fsspec. Options are for obstore or fsspec.
     """
     known: tuple[Any, str]
     with raise_as_file_errors(without_secrets(url)):
+        store = obstores.store_of(url, None if options is None else options.options)
+        if store is not None:
+            return store
+        if options is not None:
+            try:
+                known = load("fsspec.core", "storage_options for this URL").url_to_fs(url, **options.options)
+                return known
+            except (ValueError, TypeError) as failure:
+                raise InvalidError(
+                    f"can't open '{without_secrets(url)}' with storage_options: {failure}"
+                ) from None
         try:
             known = load("pyarrow.fs", "a URL").FileSystem.from_uri(_limit_retries(url))
             return known
@@ -177,14 +254,16 @@ def _limit_retries(url: str) -> str:
 
 @contextmanager
 def raise_as_file_errors(name: str) -> Iterator[None]:
-    """Turns exceptions of a file system into FileError."""
+    """Turns exceptions of a file system, and of the libraries of stores, into FileError."""
     try:
         yield
     except Error:
         raise
-    except OSError as failure:
+    except Exception as failure:
+        if not isinstance(failure, OSError) and type(failure).__module__.partition(".")[0] not in CLIENTS:
+            raise
         verb = "open" if isinstance(failure, FileNotFoundError) else "read"
-        raise file_error(f"can't {verb} '{name}': {failure}", failure) from failure
+        raise file_error(f"can't {verb} '{name}': {reason_of(failure)}", failure) from failure
 
 
 def file_error(message: str, failure: Exception) -> FileError:

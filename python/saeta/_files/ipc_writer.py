@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from saeta import _core, _ipc
 from saeta._convert.numbers import MOST, whole_number
 from saeta._core import Schema
 from saeta._files import sinks
+from saeta._files.filesystems import place_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.table_writer import TableWriter
 from saeta._text import number_text
@@ -121,6 +123,7 @@ def ipc_writer(
     durable: bool = True,
     replace_read_only: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> IpcWriter:
     """Begins an Arrow IPC file or stream that is written table by table, in bounded memory.
 
@@ -132,8 +135,8 @@ def ipc_writer(
     pyarrow and Saeta read deltas; some other libraries do not. A stream can also replace a dictionary.
 
     Args:
-        path, compression, format, durable, replace_read_only, filesystem: as for `write_ipc`. An object with
-            `write()` is called on a thread of the writer, and flushed by `close`.
+        path, compression, format, durable, replace_read_only, filesystem, storage_options: as for
+            `write_ipc`. An object with `write()` is called on a thread of the writer, and flushed by `close`.
         schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
             with `__arrow_c_schema__`. None: the schema of the first table.
         pending: the maximum number of bytes of tables that were given and are not written, as a number or as
@@ -158,7 +161,7 @@ def ipc_writer(
         [0, 1, 2, 3, 4, 5]
     """
     fields = None if schema is None else Schema(schema)
-    target = sinks.resolve_target(path, filesystem)
+    target = sinks.resolve_target(path, place_of(filesystem, storage_options))
     options = (compression or "none", sinks.format_of(target, format))
     most = _bytes(pending)
     with ExitStack() as ends:

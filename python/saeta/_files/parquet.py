@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _parse_bytes
 from saeta._files import parquet_set
-from saeta._files.filesystems import file_error
+from saeta._files.filesystems import file_error, place_of
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import name_of
 from saeta._optional import load
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from saeta._files.parquet_ranges import ColumnsAhead
+
     Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterator[str | os.PathLike[str]]
 
 BATCH_ROWS = 1 << 17  # of a scan
@@ -43,6 +45,7 @@ def read_parquet(
     index: bool = False,
     batch_rows: int = 1 << 20,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
 ) -> Table:
@@ -69,7 +72,10 @@ def read_parquet(
         schema, index: as for `saeta.read_ipc`; a source is a file here.
         batch_rows: the maximum number of rows in a batch that pyarrow decodes. A limited budget makes batches
             smaller.
-        filesystem: a file system of `pyarrow.fs` or of fsspec, for paths in it.
+        filesystem: a file system of pyarrow.fs or of fsspec, or a store of obstore; paths are then
+            paths in it.
+        storage_options: what opens the store of a URL, as keywords of obstore where that is installed and
+            knows the scheme ("s3", "gs", "az", "abfs", "http"), else of fsspec.
         partitioning: "hive": folders that are named key=value, in the folder or the pattern that `source`
             names, are columns, behind those of the files; in a list of files, all folders of the paths are.
             A column that the files have as well gets the values of the folders. Values are int32 if all of
@@ -110,7 +116,7 @@ def read_parquet(
     with naming_failures(source, "saeta.read_parquet"):
         data_set = parquet_set.find(
             source,
-            filesystem,
+            place_of(filesystem, storage_options),
             partitioning=partitioning,
             columns=columns,
             schema=schema,
@@ -134,7 +140,12 @@ def _read_on_host(data_set: parquet_set.ParquetSet, where: Context, filters: Any
     host = limited_host(where)
     if host is not None:
         return read_limited(where, LimitedReader(host, data_set, _expression(filters), rows))
-    return take_batches(where, _scanner(data_set, filters, batch_size=rows).to_reader())
+    scanner = _scanner(data_set, filters, batch_size=rows)
+    fetched = data_set.fetch_all(_expression(filters))
+    try:
+        return take_batches(where, scanner.to_reader())
+    finally:
+        fetched.close()
 
 
 def scan_parquet(
@@ -149,6 +160,7 @@ def scan_parquet(
     in_flight: int | None = None,
     window: int | str = "128MiB",
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
 ) -> Scan:
@@ -161,7 +173,8 @@ def scan_parquet(
     pyarrow's pool has at most 8.2 MiB.
 
     Args:
-        source, columns, filters, schema, index, filesystem, partitioning, engine: as for `read_parquet`.
+        source, columns, filters, schema, index, filesystem, storage_options, partitioning, engine: as for
+            `read_parquet`.
         batch_rows: the number of rows of each Table; the last one may have fewer. None: the windows, or the
             batches of at most 131,072 rows that pyarrow decodes, fewer under a limited budget.
         in_flight: the maximum number of windows that the device decodes ahead, at the same time (None: 4).
@@ -202,7 +215,7 @@ def scan_parquet(
     with naming_failures(source, "saeta.scan_parquet"):
         data_set = parquet_set.find(
             source,
-            filesystem,
+            place_of(filesystem, storage_options),
             partitioning=partitioning,
             columns=columns,
             schema=schema,
@@ -219,7 +232,8 @@ def scan_parquet(
             batches = LimitedReader(host, data_set, _expression(filters), rows or BATCH_ROWS)
         else:  # what pyarrow decodes ahead is in memory, in files and in batches
             ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-            batches = _Scanned(_scanner(data_set, filters, batch_size=rows or BATCH_ROWS, **ahead))
+            scanner = _scanner(data_set, filters, batch_size=rows or BATCH_ROWS, **ahead)
+            batches = _Scanned(scanner, data_set.fetch_all(_expression(filters)))
         reader = _BatchReader(source, batches)
     return Scan(reader, read_ahead(reader, where, rows, uploaded))
 
@@ -249,15 +263,19 @@ def decoder_of(
 class _Scanned:
     """The batches of a scanner, with the methods of a `LimitedReader`."""
 
-    def __init__(self, scanner: Any) -> None:
+    def __init__(self, scanner: Any, fetched: ColumnsAhead) -> None:
         self.schema = scanner.projected_schema
         self._batches = scanner.to_reader()
+        self._fetched = fetched
 
     def next(self) -> Any:
         for batch in self._batches:
             if batch.num_rows:  # a filter may leave no rows
                 return batch
         return None
+
+    def close(self) -> None:
+        self._fetched.close()
 
 
 class _BatchReader:
@@ -285,6 +303,8 @@ class _BatchReader:
         return table
 
     def close(self) -> None:
+        if isinstance(self._batches, _Scanned):
+            self._batches.close()
         self._batches = self._batch = None  # a call of another thread has them until it returns
 
 

@@ -6,15 +6,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from saeta._convert.pandas_index import without_index
 from saeta._core import Schema, _united_schema, _unknown_column
 from saeta._files import data_sets
-from saeta._files.filesystems import URL, filesystem_of
+from saeta._files.filesystems import filesystem_of, is_local, is_url
+from saeta._files.parquet_ranges import ColumnsAhead, StoreFiles, column_ranges, store_file
 from saeta._optional import load
 from saeta.errors import ColumnNameError, TypeMismatch
+
+if TYPE_CHECKING:
+    from saeta._files.stores.ranges import RangeFile
 
 HIVE = "hive"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -27,12 +31,42 @@ class ParquetSet(NamedTuple):
     fragments: list[Any]  # one for each file, in their order
     columns: list[str] | None  # that are read; None: all
     schema: Any  # of pyarrow, of these
+    files: list[RangeFile | None]  # those in stores, one for each fragment
+
+    def fetch(
+        self, columns: Sequence[str] | None, groups: Iterable[tuple[int, Iterable[int]]]
+    ) -> ColumnsAhead:
+        """Begins to read columns of row groups that are scanned in this order, as far as they are in stores.
+
+        Args:
+            groups: numbers of fragments, each with numbers of row groups.
+        """
+        return ColumnsAhead(
+            (file, ranges)
+            for number, numbers in groups
+            if (file := self.files[number]) is not None
+            for ranges in column_ranges(self.fragments[number].metadata, numbers, columns)
+        )
+
+    def fetch_all(self, expression: Any = None) -> ColumnsAhead:
+        """Begins to read the columns of all row groups that may have rows for which an expression holds."""
+        columns = self.columns
+        if columns is not None and expression is not None:  # which does not tell its columns otherwise
+            text = str(expression)
+            columns = [*columns, *(name for name in self.dataset.schema.names if name in text)]
+        return self.fetch(columns, self._groups_with(expression))
+
+    def _groups_with(self, expression: Any) -> Iterator[tuple[int, list[int]]]:
+        for number, fragment in enumerate(self.fragments):
+            if self.files[number] is not None:
+                chosen = fragment if expression is None else fragment.subset(expression, self.dataset.schema)
+                yield number, [group.id for group in chosen.row_groups]
 
 
 class _Place(NamedTuple):
     """Where a file is."""
 
-    filesystem: Any
+    filesystem: Any  # of pyarrow or fsspec, or StoreFiles; None: this machine
     path: str
     root: str | None  # the folder below which folders are partitions; None: all folders of the path are
     alone: bool  # whether it is the only source, and no folder
@@ -53,7 +87,7 @@ def find(
     Raises:
         TypeMismatch: the rows of two files have no common schema, or do not fit `schema`.
     """
-    files = list(_places(source, filesystem, endings))
+    files = _opened(list(_places(source, filesystem, endings)))
     fragments: list[Any] = []
     partitions: dict[str, Any] = {}  # the fields that folders name
     if isinstance(partitioning, str) and partitioning == HIVE:
@@ -63,6 +97,23 @@ def find(
         fragments += found
         partitions = {**{field.name: field for field in fields}, **partitions}
     return _described(fragments, partitions, columns, schema, index)
+
+
+def _opened(places: Sequence[_Place]) -> list[_Place]:
+    """Opens the files in stores, all files of a store at once."""
+    stores: list[tuple[Any, StoreFiles]] = []
+    opened: list[_Place] = []
+    for place in places:
+        if place.filesystem is not None and not is_local(place.filesystem):
+            store = next((files for system, files in stores if system == place.filesystem), None)
+            if store is None:
+                store = StoreFiles(place.filesystem)
+                stores.append((place.filesystem, store))
+            place = place._replace(filesystem=store)
+        opened.append(place)
+    for _, store in stores:
+        store.open_all([place.path for place in opened if place.filesystem is store])
+    return opened
 
 
 def file_format() -> Any:
@@ -82,18 +133,19 @@ def _places(source: Any, filesystem: Any, endings: Sequence[str], *, alone: bool
                 f"source is of type {type(listed.source).__name__}, expected a path or URLs of files"
             )
         place, path = listed.filesystem, os.fsdecode(listed.source)
-        if place is None and URL.match(path):
-            place, path = filesystem_of(path)
+        if is_url(path, place):
+            place, path = filesystem_of(path, place)
         is_file = len(found) == 1 and listed.source == source
-        yield _Place(place, path, None if is_file else _root(source, place, path), alone and is_file)
+        root = None if is_file else _root(source, place, path, filesystem)
+        yield _Place(place, path, root, alone and is_file)
 
 
-def _root(source: Any, filesystem: Any, first: str) -> str:
+def _root(source: Any, filesystem: Any, first: str, given: Any) -> str:
     """Returns the folder that a source names, or that its pattern begins in."""
     path = os.fsdecode(source)
-    if filesystem is not None and URL.match(path):
+    if filesystem is not None and is_url(path, given):
         bare = path.partition("?")[0]
-        path = filesystem_of(bare[: bare.find("*")].rpartition("/")[0] if "*" in bare else path)[1]
+        path = filesystem_of(bare[: bare.find("*")].rpartition("/")[0] if "*" in bare else path, given)[1]
     inside = path.rstrip("/") + "/"
     if first.startswith(inside):
         return path
@@ -110,7 +162,7 @@ def _fragments(paths: list[str], place: Any, root: str | None, partitioning: Any
         paths,
         schema=known,  # otherwise the first file is read, which is read again here
         format=file_format(),
-        filesystem=place,
+        filesystem=place.as_pyarrow() if isinstance(place, StoreFiles) else place,
         partitioning=partitioning,
         partition_base_dir=root,
     )
@@ -199,7 +251,7 @@ def _described(
 def of_fragments(fragments: list[Any], whole: Any, columns: list[str] | None, schema: Any) -> ParquetSet:
     """Returns files whose schemas are known: `whole` of all columns, and `schema` of those that are read."""
     dataset = load("pyarrow.dataset", "reading Parquet").FileSystemDataset(fragments, whole, file_format())
-    return ParquetSet(dataset, fragments, columns, schema)
+    return ParquetSet(dataset, fragments, columns, schema, list(map(store_file, fragments)))
 
 
 def _together(files: Sequence[tuple[str, Any]], meant: Any) -> Any:

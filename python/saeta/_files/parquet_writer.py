@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from saeta._convert.numbers import require_count, whole_number
 from saeta._core import Schema
 from saeta._files import sinks
+from saeta._files.filesystems import place_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.table_writer import TableWriter
 from saeta._optional import load
@@ -17,7 +18,7 @@ from saeta._text import number_text
 from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from saeta._core import Table
     from saeta._files.sinks import Target
@@ -134,6 +135,7 @@ def parquet_writer(
     durable: bool = True,
     replace_read_only: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> ParquetWriter:
     """Begins a Parquet file that is written table by table, in bounded memory.
 
@@ -148,8 +150,8 @@ def parquet_writer(
     dictionary of a column and the pages that wait for it, 1 MiB without dictionaries.
 
     Args:
-        path, durable, replace_read_only, filesystem: as for `write_ipc`. An object with `write()` is flushed
-            by `close`.
+        path, durable, replace_read_only, filesystem, storage_options: as for `write_ipc`. An object with
+            `write()` is flushed by `close`.
         schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
             with `__arrow_c_schema__`. None: the schema of the first table.
         row_group_size: number of rows of a row group; the last one may have fewer. None: at most 1,048,576
@@ -183,7 +185,7 @@ def parquet_writer(
     load("pyarrow.parquet", "saeta.parquet_writer")
     fields = None if schema is None else Schema(schema)
     options = _options(row_group_size, compression, compression_level, use_dictionary)
-    target = sinks.resolve_target(path, filesystem)
+    target = sinks.resolve_target(path, place_of(filesystem, storage_options))
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))
         if isinstance(target, sinks.Sink | sinks.Upload):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from saeta._core import Context, Table, _united_schema
 from saeta._devices import contexts as all_contexts
 from saeta._files import data_sets, sources
+from saeta._files.filesystems import place_of
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
@@ -31,6 +32,7 @@ def place(
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Table]:
     """Reads Arrow IPC files onto several devices at once: a table for each context.
 
@@ -42,7 +44,7 @@ def place(
         contexts: a Context or the name of a device, for each table. None: `saeta.contexts()`.
         by: "files" gives file number i to context number i modulo their number. "bytes" cuts the batches of
             all files into runs of nearly equal bytes, one after the other; that also divides a single file.
-        columns, schema, index, validate, rechunk, filesystem: as for `saeta.read_ipc`.
+        columns, schema, index, validate, rechunk, filesystem, storage_options: as for `saeta.read_ipc`.
 
     Returns:
         A list of Tables, one for each context. A context for which there is nothing gets a table without
@@ -69,7 +71,7 @@ def place(
     if by not in ("files", "bytes"):
         raise InvalidError(f"by={by!r}: expected 'files' or 'bytes'")
     chosen = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
-    files = data_sets.list_sources(source, filesystem, data_sets.IPC_ENDINGS)
+    files = data_sets.list_sources(source, place_of(filesystem, storage_options), data_sets.IPC_ENDINGS)
     options = ReadOptions(chosen, schema=schema, index=index, validate=validate, rechunk=rechunk)
     readers: list[Reader] = []
     try:

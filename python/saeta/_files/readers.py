@@ -12,7 +12,8 @@ from saeta import _ipc
 from saeta._convert.pandas_index import without_index
 from saeta._core import Schema
 from saeta._files import batch_numbers
-from saeta._files.sources import Live, Ranges, resolve_source
+from saeta._files.sources import Live, RemotePlace, open_remote, remote_place, resolve_source
+from saeta._files.stores.ranges import RangeFile
 from saeta.errors import TypeMismatch
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def open_reader(files: Sequence[Listed], options: ReadOptions) -> Reader:
     if options.schema is not None:
         options = replace(options, schema=_schema(options))
     batches = options.batches
+    files = opened(files)
     if len(files) == 1 and options.schema is None and (batches is None or _is_range(batches)):
         return _open(files[0], options)
     # `batches` are numbered through all files, so they are chosen later.
@@ -51,13 +53,16 @@ def open_reader(files: Sequence[Listed], options: ReadOptions) -> Reader:
 
 def _open(file: Listed, options: ReadOptions, keep_open: bool = True) -> Reader:
     """Opens one file. Of batches, only a range can be chosen."""
-    source = file.source if file.regular else resolve_source(file.source, file.filesystem)
+    source = file.source
+    if not file.regular and not isinstance(source, RangeFile):
+        source = resolve_source(source, file.filesystem)
     batches = None if options.batches is None else batch_numbers.range_of(options.batches)
     given = (options.columns, batches, options.copy, options.validate, options.rechunk)
     if isinstance(source, str | os.PathLike):
         reader = _ipc.open_file(source, *given, keep_open)
-    elif isinstance(source, Ranges):
-        reader = _ipc.open_ranges(source.fill, source.name, source.size, *given)
+    elif isinstance(source, RangeFile):
+        fetch = None if source.is_direct else source.ahead
+        reader = _ipc.open_ranges(source.fill, source.name, source.size, *given, fetch)
     elif isinstance(source, Live):
         reader = _ipc.open_live(source.fill, source.name, *given)
     else:
@@ -67,11 +72,24 @@ def _open(file: Listed, options: ReadOptions, keep_open: bool = True) -> Reader:
     return reader
 
 
+def opened(files: Sequence[Listed]) -> Sequence[Listed]:
+    """Opens the files of file systems, all at once."""
+    places: dict[int, RemotePlace] = {}
+    for number, file in enumerate(files):
+        place = None if file.regular else remote_place(file.source, file.filesystem)
+        if place is not None:
+            places[number] = place
+    if not places:
+        return files
+    opened = dict(zip(places, open_remote(list(places.values())), strict=True))
+    return [file._replace(source=opened.get(number, file.source)) for number, file in enumerate(files)]
+
+
 def describe_source(source: Any) -> dict[str, Any]:
     """Describes a result of `resolve_source` without loading it."""
     if isinstance(source, str | os.PathLike):
         return _ipc.inspect_file(source)
-    if isinstance(source, Ranges):
+    if isinstance(source, RangeFile):
         return _ipc.inspect_ranges(source.fill, source.name, source.size)
     if isinstance(source, Live):
         return _ipc.inspect_live(source.fill, source.name)

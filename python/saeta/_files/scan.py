@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
@@ -14,6 +14,7 @@ from saeta._convert.numbers import require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _Ending, _IteratorOfStream, _parse_bytes
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
+from saeta._files.filesystems import place_of
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta._optional import load
@@ -366,7 +367,7 @@ def _one_by_one(reader: Readable, ctx: Context, batch_rows: int) -> Callable[[],
 
 def _batches(reader: Reader, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead | ReadOnRequest:
     """Returns the batches of a reader that can't read windows."""
-    if reader.live or _gives_views(reader):
+    if reader.live or (reader.near_by and _gives_views(reader)):
         return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
     return read_ahead(reader, ctx, batch_rows, in_flight)
 
@@ -423,6 +424,7 @@ def scan_ipc(
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Scan:
     """Reads Arrow IPC files or streams into a context batch by batch, in bounded memory.
 
@@ -431,7 +433,8 @@ def scan_ipc(
     memory is free when the last of them is gone. The next window is read while one is used.
 
     Args:
-        source, columns, batches, schema, index, copy, validate, filesystem: as for `read_ipc`.
+        source, columns, batches, schema, index, copy, validate, filesystem, storage_options: as for
+            `read_ipc`.
         window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
             parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
             made smaller.
@@ -462,7 +465,7 @@ def scan_ipc(
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
     target = context_of(ctx)
-    files = list_sources(source, filesystem, IPC_ENDINGS)
+    files = list_sources(source, place_of(filesystem, storage_options), IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
     return Scan(reader, _batches(reader, target, rows, ahead) if windows is None else windows)

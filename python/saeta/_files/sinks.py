@@ -1,4 +1,4 @@
-"""The targets of writers: paths, file systems of pyarrow and fsspec, and objects with `write()`."""
+"""The targets of writers: paths, file systems, stores, and objects with `write()`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from saeta import _ipc
-from saeta._files.filesystems import URL, FileSystem, file_error, file_system, filesystem_of
+from saeta._files.filesystems import FileSystem, file_error, file_system, filesystem_of, is_url
 from saeta._files.sources import _name_of
+from saeta._files.stores.retries import reason_of
 from saeta.errors import Error, FileError, TypeMismatch
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class Sink:
                     f"write() of {type(self._file).__name__} does not take bytes: expected a file that is "
                     f"open in binary mode: {failure}"
                 ) from failure
-            raise file_error(
-                f"can't {deed} '{self.name}': {str(failure) or type(failure).__name__}", failure
-            ) from failure
+            raise file_error(f"can't {deed} '{self.name}': {reason_of(failure)}", failure) from failure
 
     def _count(self, taken: Any, size: int) -> int:
         """Returns how many bytes the object took, from the return value of its `write()`."""
@@ -115,9 +114,7 @@ class Upload:
         try:
             return action()
         except Exception as failure:
-            raise file_error(
-                f"can't {verb} '{self.name}': {str(failure) or type(failure).__name__}", failure
-            ) from failure
+            raise file_error(f"can't {verb} '{self.name}': {reason_of(failure)}", failure) from failure
 
 
 def format_of(target: Any, given: Format | None) -> Format:
@@ -133,8 +130,8 @@ def resolve_target(target: Any, filesystem: Any = None) -> Any:
     """Turns a target into a path on this machine, an Upload or a Sink."""
     if isinstance(target, str | os.PathLike):
         path = os.fspath(target)
-        if filesystem is None and isinstance(path, str) and URL.match(path):
-            filesystem, path = filesystem_of(path)
+        if isinstance(path, str) and is_url(path, filesystem):
+            filesystem, path = filesystem_of(path, filesystem)
         return target if filesystem is None else _open_on_filesystem(filesystem, path)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and the target is of type {type(target).__name__}")

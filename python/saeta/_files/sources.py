@@ -13,40 +13,24 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from saeta._files.filesystems import (
-    URL,
     file_error,
     file_system,
     filesystem_of,
-    raise_as_file_errors,
+    is_url,
     without_secrets,
 )
+from saeta._files.stores.ranges import ENDS_OF_MANY, MANY, USUAL_ENDS, RangeFile
+from saeta._files.stores.requests import call_all
 from saeta.errors import FileError, TypeMismatch
 
 if TYPE_CHECKING:
     Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
     Sources: TypeAlias = Source | Sequence[Source] | Iterator[Source]
-
-
-class Ranges(NamedTuple):
-    """A source that is read by ranges."""
-
-    name: str
-    size: int
-    read: Callable[[int, int], Any]  # (offset, bytes) -> content; called by several threads
-    keep: Any  # kept alive as long as the reader
-
-    def fill(self, offset: int, target: memoryview) -> None:
-        content = self.read(offset, len(target))
-        if len(content) != len(target):
-            raise FileError(
-                f"can't read {len(target)} bytes at offset {offset} of '{self.name}': it returned "
-                f"{len(content)}"
-            )
-        target[:] = memoryview(content).cast("B")
 
 
 class Live:
@@ -135,13 +119,11 @@ def _text_error(name: str) -> TypeMismatch:
 
 
 def resolve_source(source: Any, filesystem: Any = None) -> Any:
-    """Turns a source into a path on this machine, bytes, Ranges or Live."""
+    """Turns a source into a path on this machine, bytes, a RangeFile or Live."""
+    place = remote_place(source, filesystem)
+    if place is not None:
+        return open_remote([place])[0]
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
-        if filesystem is not None:
-            return _open_on_filesystem(filesystem, path)
-        if isinstance(path, str) and URL.match(path):
-            return _open_on_filesystem(*filesystem_of(path))
         return _open_path(source)
     if filesystem is not None:
         raise TypeMismatch(f"filesystem is for a path, and source is of type {type(source).__name__}")
@@ -153,6 +135,46 @@ def resolve_source(source: Any, filesystem: Any = None) -> Any:
         raise TypeMismatch(
             f"source is of type {type(source).__name__}, expected a path, bytes or an object with read()"
         ) from None
+
+
+class RemotePlace(NamedTuple):
+    """A path in a file system."""
+
+    filesystem: Any
+    path: str
+
+
+def remote_place(source: Any, filesystem: Any = None) -> RemotePlace | None:
+    """Returns where a path is, if it is a URL or a path in a file system."""
+    if not isinstance(source, str | os.PathLike):
+        return None
+    path = os.fspath(source)
+    if isinstance(path, str) and is_url(path, filesystem):
+        return RemotePlace(*filesystem_of(path, filesystem))
+    return None if filesystem is None else RemotePlace(filesystem, path)
+
+
+def open_remote(places: Sequence[RemotePlace]) -> list[RangeFile]:
+    """Opens files of file systems at once, and begins to read their ends."""
+    ends = USUAL_ENDS if len(places) <= MANY else ENDS_OF_MANY
+    calls: list[tuple[str, Callable[[], Any]]] = []
+    for filesystem, path in places:
+        files = file_system(filesystem)
+        calls.append((path, partial(files.open, path, ends.back)))
+        if files.reads_fronts:
+            calls.append((path, partial(files.read_front, path, ends.front)))
+    answers = iter(call_all(calls))
+    opened: list[RangeFile] = []
+    for filesystem, path in places:
+        file = next(answers)
+        known = [] if file.tail is None else [file.tail]
+        if file_system(filesystem).reads_fronts:
+            content, tag = next(answers)
+            if tag == file.tag and len(content) <= file.size:  # otherwise it has changed since
+                known.insert(0, (0, content))
+        opened.append(RangeFile(path, file.size, file.read))
+        opened[-1].read_ends(ends, known)
+    return opened
 
 
 # Paths that name open file descriptors of the process.
@@ -207,39 +229,23 @@ def name_of(source: Any) -> str:
     """Returns what messages call a source."""
     if isinstance(source, str | os.PathLike):
         return without_secrets(os.fsdecode(source))
-    return type(source).__name__
+    return source.name if isinstance(source, RangeFile) else type(source).__name__
 
 
-def _open_on_filesystem(filesystem: Any, path: str) -> Any:
-    files = file_system(filesystem)
-    with raise_as_file_errors(path):
-        found = _open_object(files.open(path), name=path)
-    return _wrap_file_errors(found) if isinstance(found, Ranges) else found
-
-
-def _wrap_file_errors(source: Ranges) -> Ranges:
-    def read(offset: int, count: int) -> Any:
-        with raise_as_file_errors(source.name):
-            return source.read(offset, count)
-
-    return source._replace(read=read)
-
-
-def _open_object(file: Any, name: str | None = None) -> Any:
-    called = name or _name_of(file)
+def _open_object(file: Any) -> Any:
+    called = _name_of(file)
     if isinstance(file, io.TextIOBase):
         raise _text_error(called)
-    if hasattr(file, "read_at"):  # a file of pyarrow or of `file_system`: any thread can read
+    if hasattr(file, "read_at"):  # a file of pyarrow: any thread can read
         with suppress(OSError, ValueError):
             size, first = file.size(), file.tell() if hasattr(file, "tell") else 0
-            return Ranges(called, size - first, lambda at, count: file.read_at(count, first + at), file)
+            return RangeFile(called, size - first, lambda at, count: file.read_at(count, first + at))
     if _is_of_fsspec(file):
         first = file.tell()  # the object has one position for all threads; its file system has none
-        return Ranges(
+        return RangeFile(
             called,
             file.size - first,
             lambda at, count: file.fs.cat_file(file.path, first + at, first + at + count),
-            file,
         )
     if _seekable(file):
         return _open_seekable(file, called)
@@ -284,7 +290,7 @@ def _seekable(file: Any) -> bool:
     return True
 
 
-def _open_seekable(file: Any, name: str) -> Ranges:
+def _open_seekable(file: Any, name: str) -> RangeFile:
     """Reads ranges relative to the current position, one thread at a time."""
     turn = threading.Lock()
     first = file.tell()
@@ -301,7 +307,7 @@ def _open_seekable(file: Any, name: str) -> Ranges:
                 count -= len(part)
         return b"".join(parts)
 
-    return Ranges(name, size, read, file)
+    return RangeFile(name, size, read, is_direct=True)
 
 
 def _name_of(file: Any) -> str:

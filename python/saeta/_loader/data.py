@@ -18,13 +18,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saeta import ipc
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
 from saeta._files.filesystems import URL, file_error, without_secrets
 from saeta._files.parquet import decoder_of, naming_failures, read_limited, require_room, take_batches
-from saeta._files.readers import ReadOptions, open_reader
+from saeta._files.readers import ReadOptions, describe_source, open_reader, opened
+from saeta._files.sources import name_of, open_remote, remote_place
 from saeta._loader.readings import (
     DecodedFiles,
     Reader,
@@ -213,8 +213,8 @@ class _OfIpc(_OfFiles):
     """Arrow IPC files: one plan reads all of them, or each is read alone if no plan can take one of them."""
 
     def __init__(self, files: list[Listed], chosen: Selection) -> None:
-        self._listed = files
         self.files = list(map(SOURCE, files))
+        self._listed = files = list(opened(files))
         meant = None if chosen.schema is None else _schema_of_columns(chosen)
         schemas, self.counts = [], []
         for file in files:
@@ -243,9 +243,10 @@ class _OfIpc(_OfFiles):
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
         packed = any(map(IS_WHOLE, self.batches))
-        viewed = views and ctx.device == "host" and not packed
         on_request = ctx.device == "host" and not ahead  # views take no memory
-        if self._planned is None or not loads or viewed or on_request:
+        if self._planned is None or not loads or on_request:
+            return super().open(ctx, columns, loads, ahead=ahead)
+        if views and ctx.device == "host" and not packed and self._planned.near_by:
             return super().open(ctx, columns, loads, ahead=ahead)
         if not ahead:
             reading: Reading = ReadingPlanned(self._planned, ctx)
@@ -279,7 +280,7 @@ def _open_ipc(file: Listed, chosen: Selection, meant: Schema | None) -> Any:
     if reader.format != "file":
         reader.close()
         raise UnsupportedError(
-            f"'{_shown(file.source)}' is an Arrow IPC stream, whose batches can't be read in any order: "
+            f"'{name_of(file.source)}' is an Arrow IPC stream, whose batches can't be read in any order: "
             "write it as a file, with write_ipc"
         )
     return reader
@@ -295,7 +296,7 @@ def _batches_of_file(file: Listed, chosen: Selection, meant: Schema | None) -> l
 
 def _batches_by_inspection(file: Any) -> list[Batch]:
     """Shares the bytes of a file among its batches by their rows."""
-    found = ipc.inspect(file)
+    found = describe_source(file)
     rows = sum(found["batch_rows"])
     packed = found["compression"] != "none"
     return [Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]]
@@ -309,7 +310,7 @@ class _OfParquet(_OfFiles):
         with naming_failures(source, "saeta.loader"):
             self._set = parquet_set.find(
                 source,
-                None,
+                chosen.filesystem,
                 endings=ENDINGS,
                 columns=chosen.columns,
                 schema=chosen.schema,
@@ -326,7 +327,11 @@ class _OfParquet(_OfFiles):
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
         if self._plan is None:
-            return super().open(ctx, columns, loads, ahead=ahead)
+            # What is fetched ahead is not under a limited budget.
+            groups = () if limited_host(ctx) is not None else self._groups(loads)
+            fetched = self._set.fetch(columns, groups)
+            reading = ReadingFiles(self, ctx, list(columns), fetched.close)
+            return reader_of(ReadingWhole(reading, loads, self.batches), loads, ahead)
         decoder = decoder_of(self._plan.narrowed(columns), self._engine, ctx, self._set, None)
         files = DecodedFiles(self, decoder)
         # Row groups are decoded once also if they have rows of two loads.
@@ -337,6 +342,11 @@ class _OfParquet(_OfFiles):
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
         return frozenset[str]().union(*[_written_dictionaries(each.metadata) for each in self._set.fragments])
+
+    def _groups(self, loads: Sequence[Load]) -> Iterator[tuple[int, range]]:
+        for spans in spans_to_read(loads, self.batches):
+            for run in self.runs(spans):
+                yield run.file, range(run.first, run.last)
 
     def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         fragment = self._set.fragments[file].subset(row_group_ids=list(range(first, last)))
@@ -447,39 +457,48 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
     if not isinstance(files, str | os.PathLike):
         files = list(files)
     found, of_parquet = [], []
-    for each in list_sources(files, None, ENDINGS):
-        if not isinstance(each.source, str | os.PathLike) or each.filesystem is not None:
+    for each in list_sources(files, chosen.filesystem, ENDINGS):
+        if not isinstance(each.source, str | os.PathLike):
             raise TypeMismatch(
                 f"files has an object of type {type(each.source).__name__}, expected paths: "
                 "a loader opens files by name"
             )
         found.append(each._replace(source=os.fsdecode(each.source)))
-        of_parquet.append(_is_parquet(found[-1].source))
+        of_parquet.append(_is_parquet(found[-1]))
     try:
         if not any(of_parquet):
             return _OfIpc(found, chosen)
         if all(of_parquet):
             return _OfParquet([file.source for file in found], files, chosen, ctx)
-        runs = [list(run) for _, run in groupby(found, lambda file: _is_parquet(file.source))]
+        runs = [
+            (key[0], list(run))
+            for key, run in groupby(found, lambda file: (_is_parquet(file), id(file.filesystem)))
+        ]
 
-        def opened(schema: Any) -> list[Data]:
-            selection = replace(chosen, schema=schema)
-            paths = [[file.source for file in run] for run in runs]
-            return [
-                _OfParquet(of_run, of_run, selection, ctx)
-                if _is_parquet(of_run[0])
-                else _OfIpc(run, selection)
-                for run, of_run in zip(runs, paths, strict=True)
-            ]
+        def parts(schema: Any) -> list[Data]:
+            return [_part(run, replace(chosen, schema=schema), ctx, parquet) for parquet, run in runs]
 
-        return _OfParts(_with_one_schema(opened, [_shown(run[0].source) for run in runs], chosen))
+        names = [_shown(run[0].source) for _, run in runs]
+        return _OfParts(_with_one_schema(parts, names, chosen))
     except ColumnNameError as failure:
         raise ColumnNameError(f"columns: {failure}") from failure
 
 
-def _is_parquet(file: str) -> bool:
-    if URL.match(file):
-        return file.endswith(".parquet")
+def _part(run: list[Listed], chosen: Selection, ctx: Context, parquet: bool) -> Data:
+    """Opens consecutive files of one format, and of one place if they are Parquet."""
+    if not parquet:
+        return _OfIpc(run, chosen)
+    paths = [file.source for file in run]
+    return _OfParquet(paths, paths, replace(chosen, filesystem=run[0].filesystem), ctx)
+
+
+def _is_parquet(listed: Listed) -> bool:
+    file: str = listed.source
+    if file.endswith((".parquet", *IPC_ENDINGS)) and (listed.filesystem is not None or URL.match(file)):
+        return file.endswith(".parquet")  # without a request for each file
+    place = remote_place(file, listed.filesystem)
+    if place is not None:
+        return bytes(open_remote([place])[0].view(0, 4)) == b"PAR1"
     try:
         with Path(file).open("rb") as opened:
             return opened.read(4) == b"PAR1"

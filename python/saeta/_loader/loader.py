@@ -16,6 +16,7 @@ from saeta import _core
 from saeta._convert.numbers import whole_number
 from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
+from saeta._files.filesystems import place_of
 from saeta._loader.batches import Batches, Cutter, Features, Windows
 from saeta._loader.codes import Coder, make_coders
 from saeta._loader.data import data_of
@@ -316,6 +317,8 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
@@ -338,6 +341,8 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
@@ -366,6 +371,8 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
@@ -393,6 +400,8 @@ def loader(
     schema: Any = None,
     index: bool = False,
     partitioning: Any = "hive",
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
@@ -429,6 +438,7 @@ def loader(
         index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
         partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
             of folders.
+        filesystem, storage_options: as for `read_ipc`. A loader that is pickled has them with it.
         engine: what decodes Parquet files, as for `read_parquet`.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device. Both take batches from several places of the files in turn, so that ranks read
@@ -486,7 +496,7 @@ def loader(
     return (_torch_class() if to == "torch" else Loader)(
         files,
         where if isinstance(where, Context) else context_of(where),
-        Selection(columns, schema, index, partitioning, engine),
+        Selection(columns, schema, index, partitioning, engine, place_of(filesystem, storage_options)),
         Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
         Options(to, matrix, dtype, nulls, fill, lists, codes),
     )

@@ -123,12 +123,16 @@ class ReadingTable:
 class ReadingFiles:
     """Reads spans of files: one call for each run of consecutive batches."""
 
-    def __init__(self, files: Files, ctx: Context, columns: list[str]) -> None:
+    def __init__(
+        self, files: Files, ctx: Context, columns: list[str], ended: Callable[[], None] | None = None
+    ) -> None:
+        """Reads `files`; `ended` is called by `close`."""
         self._files = files
         self.ctx = ctx
         self.columns = columns
         self._reader: Any = None
         self._closed = False
+        self._ended = ended
 
     def read(self, spans: Sequence[Span]) -> Table:
         parts = []
@@ -154,6 +158,8 @@ class ReadingFiles:
 
     def close(self) -> None:
         self._closed = True
+        if self._ended is not None:
+            self._ended()
         reader = self._reader
         if reader is not None:
             reader.close()

@@ -15,6 +15,7 @@ class Selection:
     index: bool = False
     partitioning: Any = "hive"
     engine: Any = None
+    filesystem: Any = None  # or StorageOptions
 
 
 class Steps(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from dask.delayed import delayed
@@ -11,6 +11,7 @@ from distributed import Client
 from saeta._convert.numbers import require_count
 from saeta._core import Table, _parse_bytes
 from saeta._files import parquet_set
+from saeta._files.filesystems import place_of
 from saeta._files.parquet import BATCH_ROWS, naming_failures, read_set
 from saeta._parquet.engine import Engine, require_engine
 from saeta._parquet.filters import expression_of
@@ -36,6 +37,7 @@ def read_parquet(
     schema: Any = None,
     index: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
 ) -> list[Future]: ...
@@ -53,6 +55,7 @@ def read_parquet(
     schema: Any = None,
     index: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
 ) -> list[Delayed]: ...
@@ -69,6 +72,7 @@ def read_parquet(
     schema: Any = None,
     index: bool = False,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
 ) -> list[Future] | list[Delayed]:
@@ -78,7 +82,8 @@ def read_parquet(
     workers read the files, so every worker must find them under the same names.
 
     Args:
-        source, columns, filters, schema, index, filesystem, partitioning: as for `saeta.read_parquet`.
+        source, columns, filters, schema, index, filesystem, storage_options, partitioning: as for
+            `saeta.read_parquet`.
         client: a client of the cluster. The tasks start at once and the result is a list of futures. None:
             the result is a list of `dask.delayed` objects.
         partition_bytes: the maximum size of a task's row groups before compression: bytes or "128MiB". A row
@@ -106,7 +111,12 @@ def read_parquet(
     most = require_count("partition_bytes", given, "bytes")
     with naming_failures(source, "saeta.dask.read_parquet"):
         data_set = parquet_set.find(
-            source, filesystem, partitioning=partitioning, columns=columns, schema=schema, index=index
+            source,
+            place_of(filesystem, storage_options),
+            partitioning=partitioning,
+            columns=columns,
+            schema=schema,
+            index=index,
         )
         runs = list(_runs(data_set, filters, most))
     described = data_set.dataset.schema, data_set.columns, data_set.schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dask.delayed import delayed
@@ -12,6 +12,7 @@ from saeta import ipc
 from saeta._convert.numbers import require_count
 from saeta._core import Table, _parse_bytes
 from saeta._files.batch_runs import FileBatch, Run, describe_files, list_files, run_of
+from saeta._files.filesystems import place_of
 from saeta.dask._contexts import worker_context
 from saeta.errors import TypeMismatch
 
@@ -35,6 +36,7 @@ def read_ipc(
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Future]: ...
 
 
@@ -51,6 +53,7 @@ def read_ipc(
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Delayed]: ...
 
 
@@ -66,6 +69,7 @@ def read_ipc(
     validate: bool | Literal["utf8"] = True,
     rechunk: bool | None = None,
     filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> list[Future] | list[Delayed]:
     """Makes tasks that read Arrow IPC files, each a run of consecutive batches as one Table.
 
@@ -79,7 +83,7 @@ def read_ipc(
         partition_bytes: the maximum size of a task's batches in the files: bytes or "128MiB". A batch is
             never divided. A stream is read as a whole.
         device: as for `worker_context`, which is the context of the tables.
-        columns, schema, copy, validate, rechunk, filesystem: as for `saeta.read_ipc`.
+        columns, schema, copy, validate, rechunk, filesystem, storage_options: as for `saeta.read_ipc`.
 
     Raises:
         What `saeta.read_ipc` raises for files that can't be opened. TypeMismatch: a source that is not a path
@@ -99,7 +103,7 @@ def read_ipc(
     given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
     most = require_count("partition_bytes", given, "bytes")
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
-    files = list_files(source, filesystem)
+    files = list_files(source, place_of(filesystem, storage_options))
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
     described = describe_files(files, names, schema)
     runs = list(_runs(described.batches, most)) or [[FileBatch(files[0], None, None, 0, False)]]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from saeta._files.filesystems import place_of
 from saeta.exchange import ContextLike
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def read_ipc(
-    source: Sources, *, columns: str | Iterable[str] | None = None, filesystem: Any = None, **options: Any
+    source: Sources,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
     """Makes a `ray.data.Dataset` of Arrow IPC files. Each of its tasks reads some of their batches.
 
@@ -27,7 +33,7 @@ def read_ipc(
         source: paths, globs, folders or URLs, as for `saeta.read_ipc`, which every node of the cluster can
             open. A stream is read by one task, and its rows and bytes are not known in advance.
         columns: only these, in this order; one name or several.
-        filesystem: a file system of pyarrow.fs or of fsspec; `source` is then a path in it.
+        filesystem, storage_options: as for `saeta.read_ipc`. The tasks get them pickled.
         options: passed to `ray.data.read_datasource`: `concurrency`, `override_num_blocks` and others.
 
     Raises:
@@ -43,7 +49,9 @@ def read_ipc(
 
     from saeta.ray._files import IpcDatasource
 
-    return ray.data.read_datasource(IpcDatasource(source, columns, filesystem), **options)
+    return ray.data.read_datasource(
+        IpcDatasource(source, columns, place_of(filesystem, storage_options)), **options
+    )
 
 
 def write_ipc(

@@ -3,8 +3,10 @@
 #include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
 #include "python/src/core/pickling.hpp"
+#include "python/src/core/python_bytes.hpp"
 #include "saeta/base/interrupt.hpp"
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <set>
@@ -215,6 +217,32 @@ void bind_cancellation(nb::module_& m) {
           },
           nb::arg("type").none(), nb::arg("failure").none(), nb::arg("traceback").none(),
           nb::sig("def __exit__(self, type: object, failure: object, traceback: object) -> None"));
+  m.def(
+      "_copy_bytes",
+      [](nb::handle target, nb::handle content) {
+        const writable_bytes to(target);
+        const python_bytes from(content);
+        if (to.span().size() != from.span().size()) {
+          throw error(errc::invalid_argument,
+                      concat("a target of ", to.span().size(), " bytes for ", from.span().size(), " bytes"));
+        }
+        const gil_release release;
+        if (!from.span().empty()) { // std::ranges::copy was a loop over bytes, and six times as slow
+          std::memcpy(to.span().data(), from.span().data(), from.span().size());
+        }
+      },
+      nb::arg("target"), nb::arg("content"),
+      nb::sig("def _copy_bytes(target: memoryview, content: memoryview) -> None"),
+      "Copies bytes while other threads run Python.");
+  m.def(
+      "_check_interrupt",
+      [] {
+        const gil_release release;
+        check_interrupt();
+      },
+      "Runs signal handlers, and raises ClosedError if what this thread reads was closed. For waits in "
+      "Python "
+      "that the library is in.");
   m.def("_call_to_the_end", &call_to_the_end, nb::arg("action"),
         nb::sig("def _call_to_the_end(action: collections.abc.Callable[[], object]) -> None"),
         "Calls a function, and again when Ctrl-C ended it early. KeyboardInterrupt comes afterwards.");

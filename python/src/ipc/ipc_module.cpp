@@ -187,15 +187,35 @@ std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, cons
       span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
+/// Calls `fetch([(offset, bytes), ...])`. Returns what owns its result.
+std::shared_ptr<void> fetch_ranges(const nb::object& fetch, std::span<const ipc::byte_range> ranges) {
+  const gil_acquire acquire;
+  nb::object kept = foreign_call([&] {
+    nb::list list;
+    for (const auto& each : ranges) {
+      list.append(nb::make_tuple(each.offset, each.bytes));
+    }
+    return nb::object(fetch(list));
+  });
+  return {kept.release().ptr(), [](PyObject* object) { with_gil_or_leak([object] { Py_DECREF(object); }); }};
+}
+
 std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
                                            names columns, const range& batches, std::optional<bool> copy,
-                                           const checks& validate, std::optional<bool> rechunk) {
+                                           const checks& validate, std::optional<bool> rechunk,
+                                           const nb::object& fetch) {
   const auto kept = kept_callable(read);
+  ipc::source_fetcher fetcher;
+  if (!fetch.is_none()) {
+    fetcher = [fetch = kept_callable(fetch)](std::span<const ipc::byte_range> ranges) {
+      return fetch_ranges(*fetch, ranges);
+    };
+  }
   const gil_release release;
   return std::make_unique<reader_object>(ipc::reader::open(
       std::move(name), size,
       [kept](std::uint64_t offset, std::span<std::byte> target) { read_range(*kept, offset, target); },
-      options_of(std::move(columns), batches, copy, validate, rechunk)));
+      options_of(std::move(columns), batches, copy, validate, rechunk), std::move(fetcher)));
 }
 
 std::unique_ptr<reader_object> open_live(const nb::object& read, std::string name, names columns,
@@ -436,6 +456,10 @@ NB_MODULE(_ipc, m) {
           [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.batch_count(); }); },
           "Batches that were asked for; -1 for a stream.")
       .def_prop_ro(
+          "near_by",
+          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.near_by(); }); },
+          "Whether all sources are files or memory of this machine.")
+      .def_prop_ro(
           "planned",
           [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.planned(); }); },
           "Whether parts of batches can be read in any order, by `scan_spans`.")
@@ -499,12 +523,15 @@ NB_MODULE(_ipc, m) {
   m.def(
       "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
       nb::arg("columns") = nb::none(), nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(),
-      nb::arg("validate") = true, nb::arg("rechunk") = nb::none(),
+      nb::arg("validate") = true, nb::arg("rechunk") = nb::none(), nb::arg("fetch") = nb::none(),
       nb::sig(
           "def open_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, size: int, "
           "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
-          "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
-      "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it.");
+          "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None, fetch: "
+          "collections.abc.Callable[[list[tuple[int, int]]], object] | None = None) -> Reader"),
+      "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it. "
+      "`fetch` begins to read ranges (offset, bytes) that will be needed, and returns what keeps them; "
+      "`read` is then called for large ranges as a whole.");
   m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::arg("rechunk") = nb::none(),

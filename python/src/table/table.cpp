@@ -123,7 +123,8 @@ void bind_conversions(table_class& c) {
                    "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] | "
                    "None = None, progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | "
                    "None = None, durable: bool = True, replace_read_only: bool = False, filesystem: "
-                   "typing.Any = None) -> int"),
+                   "typing.Any = None, storage_options: collections.abc.Mapping[str, typing.Any] | None = "
+                   "None) -> int"),
            "Writes the table as an Arrow IPC file, to a path, a URL or an object with `write()`; see "
            "`saeta.write_ipc`."
            "\n\nExample:\n"
@@ -138,7 +139,8 @@ void bind_conversions(table_class& c) {
                    "'lz4', 'gzip', 'brotli'] = 'snappy', compression_level: int | None = None, "
                    "use_dictionary: bool | collections.abc.Sequence[str] = True, progress: bool | "
                    "collections.abc.Callable[[saeta._ipc.Progress], object] | None = None, durable: bool = "
-                   "True, replace_read_only: bool = False, filesystem: typing.Any = None) -> int"),
+                   "True, replace_read_only: bool = False, filesystem: typing.Any = None, storage_options: "
+                   "collections.abc.Mapping[str, typing.Any] | None = None) -> int"),
            "Writes the table as a Parquet file with the writer of pyarrow, and returns its size in bytes. "
            "The arguments are those of `saeta.parquet_writer`. A device table is downloaded one row group at "
            "a time.\n\n"

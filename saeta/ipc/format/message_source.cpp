@@ -3,6 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/memory/context.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -81,8 +82,6 @@ void require_range(std::string_view name, const batch_range& range, std::int64_t
   }
 }
 
-constexpr std::int64_t small_gap = 4096; // bytes; reading them costs less than another call
-
 } // namespace
 
 message_source::message_source(source from, const batch_range& range)
@@ -160,6 +159,7 @@ void message_source::project(std::shared_ptr<const schema_index> described, std:
   described_ = std::move(described);
   columns_ = std::move(columns);
   trees_ = {};
+  ahead_ = nullptr;
 }
 
 const read_columns& message_source::columns(std::int16_t version) {
@@ -346,7 +346,76 @@ void message_source::require_same_form(const found_message& next) {
   form_ = form;
 }
 
+std::uint64_t message_source::fetch_ahead() {
+  if (format_ != container::file || !from_->fetches_ahead()) {
+    return 0;
+  }
+  if (ahead_ == nullptr) {
+    const std::uint64_t budget_bytes =
+        ctx_ == nullptr ? 0 : ctx_->memory_budget()->statistics().limit; // without bodies, nothing counts
+    ahead_ = std::make_unique<fetch_window>(all_messages(), budget_bytes);
+  }
+  const std::int64_t first = range_ ? range_->first : 0;
+  ahead_->go_on(next_dictionary_ + static_cast<std::size_t>(next_batch_ - first));
+  return ahead_->bytes();
+}
+
+/// The dictionaries, and then the batches of the range.
+fetch_window::messages message_source::all_messages() {
+  const bool whole = described_ == nullptr || columns_.size() == described_->fields().fields.size();
+  fetch_window::messages all;
+  all.count = footer_.dictionaries.size() + static_cast<std::size_t>(batch_count());
+  all.at = [this](std::size_t number) {
+    const message_block& at = block(number);
+    const auto metadata = static_cast<std::uint64_t>(std::max(at.metadata_bytes, 0));
+    const auto body = static_cast<std::uint64_t>(std::max<std::int64_t>(at.body_bytes, 0));
+    return fetch_window::message{{static_cast<std::uint64_t>(at.offset), metadata + body}, metadata};
+  };
+  if (how_ == bodies::none) {
+    all.ranges = [](std::size_t) { return std::vector<byte_range>(); };
+  } else if (!whole) {
+    all.ranges = [this](std::size_t number) { return ranges_of(number); };
+  }
+  all.fetch = [this](std::span<const byte_range> ranges) { return from_->fetch_ahead(ranges); };
+  return all;
+}
+
+const message_block& message_source::block(std::size_t number) const noexcept {
+  const std::size_t dictionaries = footer_.dictionaries.size();
+  return number < dictionaries
+             ? footer_.dictionaries[number]
+             : footer_.batches[number - dictionaries + static_cast<std::size_t>(range_ ? range_->first : 0)];
+}
+
+/// Returns what `read_body` reads of a message.
+std::vector<byte_range> message_source::ranges_of(std::size_t number) {
+  const message_block& at = block(number);
+  const auto message = find(static_cast<std::uint64_t>(at.offset), at.metadata_bytes);
+  if (!message) {
+    return {};
+  }
+  const auto body = static_cast<std::uint64_t>(message->header.body_bytes);
+  std::vector<byte_range> ranges;
+  const column_tree* const tree = tree_of(message->header);
+  if (tree == nullptr) {
+    return ranges;
+  }
+  const batch_layout layout = read_layout(message->header, tree);
+  layout.require_entries(*tree);
+  std::uint64_t needed = 0;
+  for (const buffer_place& range : body_ranges(layout, *tree)) {
+    ranges.push_back(
+        {message->body + static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length)});
+    needed += ranges.back().bytes;
+  }
+  if (message->header.kind != message_kind::record_batch || needed >= body / 2) {
+    return {{message->body, body}};
+  }
+  return ranges;
+}
+
 std::optional<source_message> message_source::next() {
+  fetch_ahead();
   while (auto position = find_next()) {
     require_same_form(*position);
     given_ = position->header.kind;
@@ -416,7 +485,8 @@ void message_source::close_range() const {
   }
 }
 
-std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree) {
+std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree,
+                                      std::int64_t joined_gap) {
   std::vector<buffer_place> taken;
   node_buffers buffers(batch);
   for (const tree_node& node : tree.nodes) {
@@ -430,7 +500,7 @@ std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tr
   std::ranges::sort(taken, {}, &buffer_place::offset);
   std::vector<buffer_place> joined;
   for (const buffer_place& place : taken) {
-    if (!joined.empty() && place.offset - (joined.back().offset + joined.back().length) <= small_gap) {
+    if (!joined.empty() && place.offset - (joined.back().offset + joined.back().length) <= joined_gap) {
       buffer_place& last = joined.back();
       last.length = std::max(last.length, place.offset + place.length - last.offset);
     } else {

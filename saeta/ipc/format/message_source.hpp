@@ -15,6 +15,7 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/io/fetch_window.hpp"
 #include "saeta/ipc/io/source.hpp"
 
 #include <array>
@@ -99,6 +100,9 @@ public:
   /// The metadata with the schema: the footer of a file, the first message of a stream. It has a schema
   /// table (`schema_table`). It lives as long as this object.
   [[nodiscard]] std::span<const std::byte> front() const noexcept { return front_; }
+  /// Lets the source fetch the next messages of a file, or their metadata if bodies are not read.
+  /// Returns the bytes that it has fetched ahead.
+  std::uint64_t fetch_ahead();
   /// Batches in the range; -1 for a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;
   /// Number in the source of the record batch that comes next.
@@ -137,6 +141,9 @@ private:
   /// will be read.
   void bring_body(const found_message& at, bool kept) const;
   [[nodiscard]] std::int64_t end_of_range() const noexcept;
+  [[nodiscard]] fetch_window::messages all_messages();
+  [[nodiscard]] const message_block& block(std::size_t number) const noexcept;
+  [[nodiscard]] std::vector<byte_range> ranges_of(std::size_t number);
 
   source from_;
   container format_;
@@ -151,8 +158,9 @@ private:
   std::uint64_t at_ = 0;                                     ///< in a stream: where the next message begins
   bool ended_ = false;                                       ///< the stream has ended
   bool views_ = false; ///< the body of the last message was a view, so metadata is read in memory too
-  std::vector<std::byte> front_; ///< the footer of a file, the schema message of a stream
-  file_footer footer_;           ///< for a file only
+  std::vector<std::byte> front_;        ///< the footer of a file, the schema message of a stream
+  file_footer footer_;                  ///< for a file only
+  std::unique_ptr<fetch_window> ahead_; ///< for a file whose source fetches ahead
   std::size_t next_dictionary_ = 0;
   std::int64_t next_batch_ = 0;
   std::uint64_t body_bytes_ = 0;
@@ -163,8 +171,12 @@ private:
   std::uint64_t usual_front_ = 4096;          ///< `given_front_` of the previous message, or a guess
 };
 
-/// Returns the ranges of the columns, ascending. Adjacent ranges and ranges with small gaps are joined.
+inline constexpr std::int64_t small_gap = 4096; ///< bytes; reading them costs less than another call
+
+/// Returns the ranges of the columns, ascending. Ranges with gaps of at most so many bytes are joined; -1: none
+/// are.
 /// @param batch  has the entries that the tree needs.
-std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree);
+std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tree& tree,
+                                      std::int64_t joined_gap = small_gap);
 
 } // namespace saeta::ipc::detail

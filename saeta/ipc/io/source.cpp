@@ -40,15 +40,19 @@ private:
   std::shared_ptr<const void> keepalive_;
 };
 
-/// Bytes that a function reads. Large ranges are split into several concurrent calls.
+/// Bytes that a function reads. Large ranges are split into several concurrent calls, unless the function does
+/// that.
 class function_source final : public byte_source {
 public:
-  using function = std::function<void(std::uint64_t, std::span<std::byte>)>;
-  function_source(std::string name, std::uint64_t size, function read)
-      : byte_source(std::move(name), size), read_(std::move(read)) {}
+  function_source(std::string name, std::uint64_t size, source_reader read, source_fetcher fetch)
+      : byte_source(std::move(name), size), read_(std::move(read)), fetch_(std::move(fetch)) {}
 
+  [[nodiscard]] bool fetches_ahead() const noexcept override { return fetch_ != nullptr; }
+  [[nodiscard]] std::shared_ptr<void> fetch_ahead(std::span<const byte_range> ranges) const override {
+    return fetch_ == nullptr || ranges.empty() ? nullptr : fetch_(ranges);
+  }
   void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
-    if (target.size() <= piece) {
+    if (target.size() <= piece || fetch_ != nullptr) {
       read_piece(offset, target);
       return;
     }
@@ -70,7 +74,8 @@ private:
     }
   }
 
-  function read_;
+  source_reader read_;
+  source_fetcher fetch_;
 };
 
 std::string hexadecimal_bytes(std::span<const std::byte> bytes) {
@@ -169,9 +174,8 @@ source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> k
   return std::make_shared<memory_source>(bytes, std::move(keepalive));
 }
 
-source source_of(std::string name, std::uint64_t size,
-                 std::function<void(std::uint64_t offset, std::span<std::byte> target)> read) {
-  return std::make_shared<function_source>(std::move(name), size, std::move(read));
+source source_of(std::string name, std::uint64_t size, source_reader read, source_fetcher fetch) {
+  return std::make_shared<function_source>(std::move(name), size, std::move(read), std::move(fetch));
 }
 
 container recognise(const byte_source& from) {

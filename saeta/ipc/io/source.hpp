@@ -55,6 +55,14 @@ public:
   [[nodiscard]] virtual std::span<const std::byte> view() const { return {}; }
   /// Whether a read of a few bytes costs little: the source is a file or in memory.
   [[nodiscard]] virtual bool near_by() const noexcept { return false; }
+  /// Whether `fetch_ahead` does something: each read is a request, and several at once take no longer.
+  [[nodiscard]] virtual bool fetches_ahead() const noexcept { return false; }
+  /// Begins to read ranges that will be needed, and returns at once. Their bytes are kept until the result is
+  /// dropped, and `read_at` copies them.
+  [[nodiscard]] virtual std::shared_ptr<void>
+  fetch_ahead([[maybe_unused]] std::span<const byte_range> ranges) const {
+    return nullptr;
+  }
 
 protected:
   byte_source(std::string name, std::uint64_t size) : name_(std::move(name)), size_(size) {}
@@ -72,9 +80,10 @@ using source = std::shared_ptr<const byte_source>;
 source open_source(const std::filesystem::path& file, bool keep_open = true);
 /// @param keepalive  keeps the bytes alive.
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive);
-/// @param read  as byte_source::read_at.
-source source_of(std::string name, std::uint64_t size,
-                 std::function<void(std::uint64_t offset, std::span<std::byte> target)> read);
+/// @param read   as byte_source::read_at.
+/// @param fetch  as byte_source::fetch_ahead. Then `read` sends the requests for a large range itself. Null:
+/// large ranges are split into several concurrent calls of `read`.
+source source_of(std::string name, std::uint64_t size, source_reader read, source_fetcher fetch = nullptr);
 
 /// @param read_some  fills the beginning of the target, which is never empty, and returns the number of
 /// bytes, 0 at the end. Called on the reader's thread.

@@ -4,6 +4,7 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/read/whole_plan.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
 
@@ -207,6 +208,67 @@ void planned_source::read(std::uint64_t position, std::span<std::byte> target) c
     target = target.subspan(std::min<std::uint64_t>(target.size(), next - position));
     position = next;
   }
+}
+
+bool planned_source::fetches_ahead() const noexcept {
+  return std::ranges::all_of(sources_, [](const placed_source& each) { return each.from->fetches_ahead(); });
+}
+
+std::shared_ptr<void> planned_source::fetch_ahead(std::span<const byte_range> ranges) const {
+  std::vector<std::vector<byte_range>> of_source(sources_.size());
+  for (const byte_range& range : ranges) {
+    const auto from = source_at(range.offset);
+    of_source[static_cast<std::size_t>(from - sources_.begin())].push_back(
+        {range.offset - from->begin, range.bytes});
+  }
+  auto kept = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  for (std::size_t source = 0; source < of_source.size(); ++source) {
+    if (!of_source[source].empty()) {
+      kept->push_back(sources_[source].from->fetch_ahead(of_source[source]));
+    }
+  }
+  return kept;
+}
+
+fetch_window::messages planned_source::messages_to_fetch(std::span<const batch_span> spans) const {
+  fetch_window::messages all;
+  all.count = spans.size();
+  all.at = [this, spans](std::size_t number) {
+    const planned_message& message = batches_[spans[number].batch];
+    const std::uint64_t before_body = message.body - message.metadata;
+    return fetch_window::message{{message.metadata, before_body + message.body_bytes}, before_body};
+  };
+  const bool whole = tree_.roots.size() == described_->fields().fields.size();
+  const bool parts = std::ranges::any_of(
+      spans, [](const batch_span& span) { return span.first_row != 0 || span.rows >= 0; });
+  if (!whole || parts) {
+    all.ranges = [this, spans](std::size_t number) { return ranges_of(message_of(spans[number])); };
+    all.alike = !parts;
+  }
+  all.fetch = [this](std::span<const byte_range> ranges) { return fetch_ahead(ranges); };
+  return all;
+}
+
+/// Returns what a plan reads of a message. Of a part of a batch these are the bytes of as many values of the
+/// same length: where values differ in length, the rest is read when it is needed.
+std::vector<byte_range> planned_source::ranges_of(const planned_message& message) const {
+  source_window window(bytes_);
+  const auto layout = read_batch_message(window, message, tree_);
+  if (!layout) {
+    return {};
+  }
+  constexpr double margin = 64; // bytes: bits of a byte, offsets of the row behind the last one
+  const auto rows = static_cast<double>(std::max<std::int64_t>(layout->rows, 1));
+  const auto first = static_cast<double>(message.first_row) / rows;
+  const auto count = message.rows < 0 ? 1.0 - first : static_cast<double>(message.rows) / rows;
+  std::vector<byte_range> ranges;
+  for (const buffer_place& place : body_ranges(*layout, tree_, -1)) {
+    const auto bytes = static_cast<double>(place.length);
+    const auto begin = static_cast<std::uint64_t>(std::max(0.0, bytes * first - margin));
+    const auto end = static_cast<std::uint64_t>(std::min(bytes, bytes * (first + count) + margin));
+    ranges.push_back({message.body + static_cast<std::uint64_t>(place.offset) + begin, end - begin});
+  }
+  return ranges;
 }
 
 const std::string& planned_source::name_at(std::uint64_t position) const noexcept {

@@ -21,6 +21,7 @@
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
+#include "saeta/ipc/io/fetch_window.hpp"
 #include "saeta/ipc/io/source.hpp"
 #include "saeta/ipc/scan.hpp"
 #include "saeta/staging/scatter.hpp"
@@ -156,6 +157,12 @@ public:
   [[nodiscard]] const std::vector<dictionary_messages>& dictionary_batches() const noexcept {
     return dictionary_batches_;
   }
+  /// Whether all sources fetch ahead.
+  [[nodiscard]] bool fetches_ahead() const noexcept;
+  /// Begins to read ranges of positions, as byte_source::fetch_ahead.
+  [[nodiscard]] std::shared_ptr<void> fetch_ahead(std::span<const byte_range> ranges) const;
+  /// The messages of spans, for a window that fetches them. This object and the spans must outlive it.
+  [[nodiscard]] fetch_window::messages messages_to_fetch(std::span<const batch_span> spans) const;
   /// Returns, for example, "a.arrow: batch 3".
   [[nodiscard]] std::string label_of(const planned_message& batch) const;
 
@@ -170,6 +177,7 @@ private:
   [[nodiscard]] std::optional<std::vector<std::byte>> contents(const planned_messages& messages,
                                                                const dictionary_trees& trees) const;
   void read(std::uint64_t position, std::span<std::byte> target) const;
+  [[nodiscard]] std::vector<byte_range> ranges_of(const planned_message& message) const;
 
   struct placed_source {
     source from;

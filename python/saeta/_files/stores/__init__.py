@@ -1,0 +1,1 @@
+"""Files of stores: objects that are read by many requests at once."""

@@ -1,0 +1,213 @@
+"""Threads of the process that wait for answers of stores, as many as stores take.
+
+A thread ends when no request is left. They are daemons: the end of the program does not wait for them. A
+child of fork begins with none.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, start_new_thread
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from saeta._core import _check_interrupt
+from saeta._files.filesystems import raise_as_file_errors
+from saeta._files.stores.retries import is_throttling, is_transient, pauses
+from saeta.errors import FileError
+
+MOST_AT_ONCE = 128  # requests, of the whole process
+LEAST_AT_ONCE = 4  # after a store has asked for fewer
+SECONDS_BETWEEN_CUTS = 1.0  # refusals of requests that were sent together count once
+DEADLINE = 120.0  # seconds without an answer to any request
+LOOK_AGAIN = 0.05  # seconds between two looks for an interrupt
+
+Result = TypeVar("Result")
+
+
+class Requests:
+    """Runs requests, `most` at once, in the order in which they were added."""
+
+    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+        self._highest = most
+        self.reset()
+
+    def limit(self, most: int) -> None:
+        """Sets the largest number of requests that are sent at once."""
+        self._highest = self._most = most
+
+    def reset(self) -> None:
+        """Forgets all requests and threads: those of the parent, in a child of fork."""
+        self._state = allocate_lock()
+        self._waiting: deque[Request] = deque()
+        self._running = 0
+        self._lost: set[Request] = set()  # whose threads are not counted any more
+        self._most = self._highest
+        self._answers = 0  # since the number was changed
+        self._last_cut = -SECONDS_BETWEEN_CUTS
+        self.last_answer = monotonic()
+
+    @property
+    def most(self) -> int:
+        """The number of requests that are sent at once."""
+        return self._most
+
+    @property
+    def running(self) -> int:
+        """The number of threads."""
+        return self._running
+
+    def add(self, requests: Iterable[Request], *, first: bool = False) -> None:
+        """Queues requests, `first`: before all others."""
+        if first:
+            self._waiting.extendleft(reversed(list(requests)))
+        else:
+            self._waiting.extend(requests)
+        start_new_thread(self._work, ())  # it starts the others, where no handler of a signal runs
+
+    def slow_down(self) -> None:
+        """Halves the number of requests: a store returned "too many requests" or "slow down"."""
+        with self._state:
+            now = monotonic()
+            if now - self._last_cut >= SECONDS_BETWEEN_CUTS:
+                self._last_cut = now
+                self._most = max(self._most // 2, min(LEAST_AT_ONCE, self._highest))
+                self._answers = 0
+
+    def give_up(self, request: Request) -> None:
+        """Lets another thread take the place of one whose request does not return."""
+        with self._state:
+            if not request.finished and request not in self._lost:
+                self._lost.add(request)
+                self._running -= 1
+
+    def _work(self) -> None:
+        with self._state:
+            if self._running >= self._most or not self._waiting:
+                return
+            self._running += 1
+        while (request := self._take()) is not None:
+            request.run()
+            if not self._note_answer(request):
+                return
+
+    def _take(self) -> Request | None:
+        with self._state:
+            while self._waiting and self._running <= self._most:
+                request = self._waiting.popleft()
+                if not request.cancelled:
+                    more = bool(self._waiting) and self._running < self._most
+                    break
+            else:
+                self._running -= 1
+                return None
+        if more:
+            start_new_thread(self._work, ())
+        return request
+
+    def _note_answer(self, request: Request) -> bool:
+        """Lets the number of requests grow again, by one for each round of answers.
+
+        Returns whether the thread goes on.
+        """
+        with self._state:
+            if request in self._lost:
+                self._lost.discard(request)
+                return False
+            self.last_answer = monotonic()
+            self._answers += 1
+            if self._most < self._highest and self._answers >= self._most:
+                self._answers = 0
+                self._most += 1
+            return True
+
+
+REQUESTS = Requests()
+os.register_at_fork(after_in_child=REQUESTS.reset)
+
+
+class Request:
+    """A call that one of the threads makes, and makes again after failures that pass."""
+
+    def __init__(self, name: str, what: str) -> None:
+        self.cancelled = False
+        self.finished = False
+        self._name = name
+        self._what = what
+        self._begun = False
+        self._failure: BaseException | None = None
+        self._end = allocate_lock()
+        self._end.acquire()
+
+    def attempt(self) -> None:
+        """Makes the call."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Says that nobody waits any more. A call that has begun is not ended, but not repeated."""
+        self.cancelled = True
+
+    def run(self) -> None:
+        """Makes the call. Raises nothing: `wait` does."""
+        self._begun = True
+        try:
+            self._attempt_again_and_again()
+        except BaseException as failure:  # raised in the thread that waits
+            self._failure = failure
+        self.finished = True
+        self._end.release()
+
+    def wait(self) -> None:
+        """Waits for the end of the call. Raises what it raised, and what ends waits of the library."""
+        begin = monotonic()
+        while not self.finished:
+            if self._end.acquire(timeout=LOOK_AGAIN):
+                self._end.release()
+                continue
+            _check_interrupt()
+            if monotonic() - max(begin, REQUESTS.last_answer) > DEADLINE:
+                if self._begun:
+                    REQUESTS.give_up(self)
+                raise FileError(f"can't {self._what} '{self._name}': no answer within {DEADLINE:g} s")
+        if self._failure is not None:
+            with raise_as_file_errors(self._name):
+                raise self._failure
+
+    def _attempt_again_and_again(self) -> None:
+        for pause in (*pauses(), None):
+            try:
+                self.attempt()
+                return
+            except Exception as failure:
+                if is_throttling(failure):
+                    REQUESTS.slow_down()
+                if pause is None or self.cancelled or not is_transient(failure):
+                    raise
+            end = monotonic() + pause
+            while not self.cancelled and (left := end - monotonic()) > 0:
+                sleep(min(left, LOOK_AGAIN))
+
+
+class _Call(Request):
+    def __init__(self, name: str, function: Callable[[], Any]) -> None:
+        super().__init__(name, "open")
+        self._function = function
+        self.result: Any = None
+
+    def attempt(self) -> None:
+        self.result = self._function()
+
+
+def call_all(calls: Sequence[tuple[str, Callable[[], Result]]]) -> list[Result]:
+    """Calls functions at once, each with the name of what it opens, and returns their results in order."""
+    asked = [_Call(name, function) for name, function in calls]
+    try:
+        REQUESTS.add(asked)
+        for call in asked:
+            call.wait()
+    finally:
+        for call in asked:
+            call.cancel()
+    return [call.result for call in asked]

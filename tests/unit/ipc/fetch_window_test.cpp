@@ -1,0 +1,135 @@
+#include "saeta/base/error.hpp"
+#include "saeta/ipc/io/fetch_window.hpp"
+#include "saeta/ipc/io/source.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace saeta::ipc::detail {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t large_budget = std::uint64_t{1} << 40;
+
+/// Messages of one size, one behind the other, and what was fetched of them.
+struct store {
+  std::size_t count = 100;
+  std::uint64_t bytes = 32 * mib;
+  std::vector<byte_range> fetched = {};
+  std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
+  std::vector<std::size_t> asked = {}; ///< messages whose ranges were asked for
+
+  fetch_window::messages whole() {
+    return {.count = count,
+            .at =
+                [this](std::size_t number) {
+                  return fetch_window::message{{number * bytes, bytes}, 1000};
+                },
+            .ranges = nullptr,
+            .fetch =
+                [this](std::span<const byte_range> ranges) {
+                  fetched.insert(fetched.end(), ranges.begin(), ranges.end());
+                  ++*held;
+                  return std::shared_ptr<void>(this, [number = held](void*) { --*number; });
+                }};
+  }
+  fetch_window::messages columns() {
+    fetch_window::messages all = whole();
+    all.ranges = [this](std::size_t number) {
+      asked.push_back(number);
+      return std::vector<byte_range>{{number * bytes + 5000, 100}};
+    };
+    return all;
+  }
+};
+
+TEST(fetch_window, fetches_messages_ahead_up_to_a_number_of_bytes) {
+  store from;
+  fetch_window window(from.whole(), large_budget);
+  window.go_on(0);
+  EXPECT_EQ(window.bytes(), 512 * mib);
+  EXPECT_EQ(from.fetched.size(), 16U);
+  EXPECT_EQ(from.fetched.back().offset, 15 * from.bytes);
+  window.go_on(0);
+  EXPECT_EQ(from.fetched.size(), 16U) << "nothing was read meanwhile";
+}
+
+TEST(fetch_window, drops_messages_that_were_read_and_fetches_as_many_more) {
+  store from;
+  fetch_window window(from.whole(), large_budget);
+  window.go_on(0);
+  const std::size_t before = *from.held;
+  window.go_on(3);
+  EXPECT_EQ(from.fetched.size(), 19U);
+  EXPECT_EQ(*from.held, before);
+  window.go_on(from.count);
+  EXPECT_EQ(*from.held, 0U);
+  EXPECT_EQ(window.bytes(), 0U);
+}
+
+TEST(fetch_window, fetches_at_most_half_of_a_budget_but_always_something) {
+  store from{.bytes = mib};
+  fetch_window small(from.whole(), 100 * mib);
+  small.go_on(0);
+  EXPECT_LE(small.bytes(), 66 * mib);
+  fetch_window least(from.whole(), 0);
+  least.go_on(0);
+  EXPECT_EQ(least.bytes(), 16 * mib);
+}
+
+TEST(fetch_window, fetches_small_messages_together) {
+  store from{.count = 1000, .bytes = 10'000};
+  fetch_window window(from.whole(), large_budget);
+  window.go_on(0);
+  EXPECT_EQ(from.fetched.size(), 1000U);
+  EXPECT_EQ(*from.held, 1U);
+}
+
+TEST(fetch_window, asks_for_the_layout_of_messages_of_the_same_sizes_once) {
+  store from;
+  fetch_window window(from.columns(), large_budget);
+  window.go_on(0);
+  EXPECT_EQ(from.asked, std::vector<std::size_t>{0});
+  const auto columns =
+      std::ranges::count_if(from.fetched, [](const byte_range& each) { return each.bytes == 100; });
+  EXPECT_EQ(columns, 100);
+  EXPECT_EQ(from.fetched.back().offset, 99 * from.bytes + 5000);
+  store differing;
+  fetch_window::messages all = differing.columns();
+  all.alike = false;
+  fetch_window each(std::move(all), large_budget);
+  each.go_on(0);
+  EXPECT_EQ(differing.asked.size(), 100U);
+}
+
+TEST(fetch_window, leaves_a_broken_message_to_who_reads_it) {
+  store from;
+  fetch_window::messages all = from.columns();
+  all.ranges = [](std::size_t) -> std::vector<byte_range> { throw error(errc::format, "broken"); };
+  fetch_window window(std::move(all), large_budget);
+  EXPECT_NO_THROW(window.go_on(0));
+  EXPECT_NO_THROW(window.go_on(1));
+  all = from.columns();
+  all.ranges = [](std::size_t) -> std::vector<byte_range> { throw error(errc::closed, "closed"); };
+  fetch_window closed(std::move(all), large_budget);
+  EXPECT_THROW(closed.go_on(0), error);
+}
+
+TEST(fetch_window, a_source_that_fetches_ahead_gets_large_ranges_as_a_whole) {
+  std::vector<std::size_t> sizes;
+  const auto read = [&](std::uint64_t, std::span<std::byte> target) { sizes.push_back(target.size()); };
+  const auto fetch = [](std::span<const byte_range>) { return std::shared_ptr<void>(); };
+  const source from = ::saeta::ipc::detail::source_of("a store", 64 * mib, read, fetch);
+  EXPECT_TRUE(from->fetches_ahead());
+  std::vector<std::byte> target(32 * mib);
+  from->read_at(0, target);
+  EXPECT_EQ(sizes, std::vector<std::size_t>{32 * mib});
+  EXPECT_FALSE(::saeta::ipc::detail::source_of("a function", 64 * mib, read)->fetches_ahead());
+}
+
+} // namespace
+} // namespace saeta::ipc::detail
