@@ -107,7 +107,8 @@ def read_ipc(
         [3, 1, 2]
     """
     target = context_of(ctx)
-    files = list_sources(source, place_of(filesystem, storage_options), IPC_ENDINGS)
+    place = filesystem if storage_options is None else place_of(filesystem, storage_options)
+    files = list_sources(source, place, IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate, rechunk))
     if progress is None:
         return reader.read_all(target)

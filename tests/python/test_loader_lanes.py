@@ -203,7 +203,7 @@ def test_a_round_of_heavy_rows_fits_too():
                 batches[span.batch].nbytes * span.rows // batches[span.batch].rows for span in load.spans
             )
             worst = max(worst, read)
-    assert 20_000 < worst <= 90_000
+    assert 10_000 < worst <= 90_000, "6,144 bytes without heavy rows"
 
 
 def loader_of(files, **options):
@@ -275,7 +275,8 @@ def test_eight_ranks_read_a_file_once(tmp_path, monkeypatch, write, shuffle):
     read = read_bytes() - before
     assert sorted(chain.from_iterable(column.to_pylist() for column in seen)) == list(range(ROWS_OF_FILE))
     if shuffle or write is write_ipc:
-        assert 0.8 * size < read <= 1.1 * size
+        # Of batches of 0.1 MB the reader reads the more twice the smaller the windows are.
+        assert 0.8 * size < read <= (1.2 if shuffle else 1.1) * size
     else:
         assert read > 3 * size
 
@@ -340,3 +341,13 @@ def test_a_loader_holds_as_many_windows_as_the_page_says(tmp_path, write, shuffl
     assert peak <= (prefetch + 4 + compressed) * window
     if not (write is write_ipc and not shuffle):
         assert peak > window / 4
+
+
+@pytest.mark.parametrize(("batch_size", "window_batches"), [(8192, 4), (1000, 32), (5000, 6), (7, 4681)])
+def test_windows_of_permuted_rows_fill_a_power_of_two(batch_size, window_batches):
+    """A window with one row more would compute nearly every second number in vain."""
+    batches = [Batch(65_536, 65_536 * 8, False)] * 64
+    order = order_of(batches, window=48 * 40_960 * 8, batch_size=batch_size)
+    assert (order.lanes, order._window_batches) == (48, window_batches)
+    in_turns = order_of(batches, window=48 * 40_960 * 8, batch_size=batch_size, shuffle="batches")
+    assert in_turns._window_batches == 40_960 // batch_size

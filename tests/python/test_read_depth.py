@@ -57,7 +57,7 @@ def test_a_scan_passes_at_most_fifteen_functions(host, path):
 
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 30), ({"shuffle": "rows"}, 35), ({"shuffle": "rows", "matrix": True}, 37), ({"to": "table"}, 24)],
+    [({}, 32), ({"shuffle": "rows"}, 37), ({"shuffle": "rows", "matrix": True}, 39), ({"to": "table"}, 26)],
     ids=str,
 )
 def test_the_first_batch_of_a_loader_passes_at_most_six_files(host, path, options, most):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from saeta._files.filesystems import (
+    URL,
     file_system,
     filesystem_of,
     is_url,
@@ -43,7 +44,7 @@ def list_sources(source: Any, filesystem: Any, endings: Sequence[str]) -> list[L
     """
     if isinstance(source, str | os.PathLike):
         path = os.fsdecode(source)
-        if filesystem is None and not is_url(path, None):
+        if filesystem is None and not URL.match(path):
             return _local(source, path, endings)
         return _remote(path, filesystem, endings)
     if is_list(source):

@@ -465,7 +465,8 @@ def scan_ipc(
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
     target = context_of(ctx)
-    files = list_sources(source, place_of(filesystem, storage_options), IPC_ENDINGS)
+    place = filesystem if storage_options is None else place_of(filesystem, storage_options)
+    files = list_sources(source, place, IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
     return Scan(reader, _batches(reader, target, rows, ahead) if windows is None else windows)

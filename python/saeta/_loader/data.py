@@ -214,7 +214,9 @@ class _OfIpc(_OfFiles):
 
     def __init__(self, files: list[Listed], chosen: Selection) -> None:
         self.files = list(map(SOURCE, files))
-        self._listed = files = list(opened(files))
+        if not all(file.regular for file in files):
+            files = list(opened(files))
+        self._listed = files
         meant = None if chosen.schema is None else _schema_of_columns(chosen)
         schemas, self.counts = [], []
         for file in files:
@@ -496,7 +498,7 @@ def _is_parquet(listed: Listed) -> bool:
     file: str = listed.source
     if file.endswith((".parquet", *IPC_ENDINGS)) and (listed.filesystem is not None or URL.match(file)):
         return file.endswith(".parquet")  # without a request for each file
-    place = remote_place(file, listed.filesystem)
+    place = None if listed.regular else remote_place(file, listed.filesystem)
     if place is not None:
         return bytes(open_remote([place])[0].view(0, 4)) == b"PAR1"
     try:

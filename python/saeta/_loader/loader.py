@@ -493,10 +493,11 @@ def loader(
         [[0, 1], [0]]
     """
     where = files.context if isinstance(files, Table) and ctx is None else ctx
+    place = filesystem if storage_options is None else place_of(filesystem, storage_options)
     return (_torch_class() if to == "torch" else Loader)(
         files,
         where if isinstance(where, Context) else context_of(where),
-        Selection(columns, schema, index, partitioning, engine, place_of(filesystem, storage_options)),
+        Selection(columns, schema, index, partitioning, engine, place),
         Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
         Options(to, matrix, dtype, nulls, fill, lists, codes),
     )

@@ -141,11 +141,23 @@ class Order:
             # Of each lane, a batch that is read whole may also have rows of the next window.
             of_window = _fitting_rows(heaviest, window - lanes * whole) // lanes // self.batch_size
             is_long = self.batches >= LEAST_LANE * lanes and nbytes >= LEAST_WHOLE * lanes * whole
-            if is_long and of_window >= LEAST_WINDOW[lanes > FEW_LANES]:
-                self.lanes, self._window_batches = lanes, of_window
+            least = LEAST_WINDOW[lanes > FEW_LANES]
+            if is_long and of_window >= least:
+                self.lanes, self._window_batches = lanes, self._permuted_batches(of_window, least)
                 return
         rows = _fitting_rows(heaviest, max(window - whole, whole))
-        self._window_batches = max(1, rows // self.batch_size)
+        self._window_batches = self._permuted_batches(max(1, rows // self.batch_size), 1)
+
+    def _permuted_batches(self, most: int, least: int) -> int:
+        """Returns the number of batches of a window: `most`, or fewer where their rows are permuted.
+
+        Rows are permuted among the numbers below a power of two. Just above one, nearly every second number
+        is none of a row, and is computed in vain.
+        """
+        if self._shuffle != "rows":
+            return most
+        domain = 1 << (most * self.batch_size).bit_length() - 1
+        return max(least, domain // self.batch_size)
 
     def steps(self, begin: int, world_size: int) -> int:
         """Returns the number of batches that each rank gets from batch `begin` on."""
