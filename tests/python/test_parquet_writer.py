@@ -54,6 +54,8 @@ def rows_of(file):
 def test_pyarrow_reads_every_type_back(ctx, nulls):
     arrays = arrow_data.arrays(nulls=nulls)
     assert arrays.keys() > REFUSED | WIDENED
+    if nulls != "none" and int(pa.__version__.split(".")[0]) < 26:  # which can't read its own files of them
+        arrays = {name: each for name, each in arrays.items() if not pa.types.is_fixed_size_list(each.type)}
     source = pa.table({name: array for name, array in arrays.items() if name not in REFUSED})
     table = sa.from_arrow(source, ctx)
     for part, size in ((table, 10), (table.slice(5, 31), 7), (table.slice(3, 0), 5)):
