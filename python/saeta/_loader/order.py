@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, repeat
 from math import gcd
-from operator import attrgetter
-from typing import NamedTuple
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, TypeAlias
 
 from saeta import _core
 from saeta._loader.records import Batch, Load, Rank, Span, Taken
@@ -35,10 +35,9 @@ PARTS = 4  # of a lane's window, from different places
 PART_ROWS = 64  # parts of a batch begin at multiples of it, so that bitmaps begin at whole words
 
 
-class _Unit(NamedTuple):
-    span: Span
-    nbytes: int
-    whole: bool  # is read whole, even if only some of its rows are wanted
+# A batch, the first of its rows, the number of rows and of bytes, and whether the batch is read whole even if
+# only some rows are wanted. Plain tuples, because there may be millions of them.
+_Unit: TypeAlias = tuple[int, int, int, int, bool]
 
 
 class _Share(NamedTuple):
@@ -66,7 +65,7 @@ class _Rounds(NamedTuple):
 
 
 ROWS, NBYTES, IS_WHOLE = attrgetter("rows"), attrgetter("nbytes"), attrgetter("whole")
-ROWS_OF_UNIT = attrgetter("span.rows")
+ROWS_OF_UNIT = itemgetter(2)
 
 
 class Order:
@@ -123,9 +122,15 @@ class Order:
                     of_part = of_window
                 elif nbytes > window:
                     of_part = -(-rows // -(-nbytes // window) // PART_ROWS) * PART_ROWS
-            for first in range(0, rows, of_part or 1):
-                count = min(of_part, rows - first)
-                self._units.append(_Unit(Span(number, first, count), nbytes * count // rows, whole))
+            if rows <= of_part:
+                self._units += [(number, 0, rows, nbytes, whole)] if rows else []
+                continue
+            firsts = range(0, rows, of_part)
+            self._units += [
+                (number, first, of_part, nbytes * of_part // rows, whole) for first in firsts[:-1]
+            ]
+            last = rows - firsts[-1]
+            self._units.append((number, firsts[-1], last, nbytes * last // rows, whole))
 
     def _choose_lanes(self, batches: Sequence[Batch], window: int, nbytes: int) -> None:
         """Chooses the number of lanes, and of batches in a window of a lane.
@@ -183,13 +188,13 @@ class Order:
     def _weighted(self, epoch: int) -> Iterator[_Unit]:
         """Yields units of weighted sources: of each one some, with its share of the rows of an epoch."""
         for number, share in enumerate(self._shares):
-            units = [unit for unit in self._units if share.first <= unit.span.batch < share.last]
+            units = [unit for unit in self._units if share.first <= unit[0] < share.last]
             left = share.rows
             for place in _core._permuted_numbers(len(units), _key(self._seed, epoch, f"source {number}")):
-                span, nbytes, whole = units[place]
-                rows = min(left, span.rows)
+                batch, first, count, nbytes, whole = units[place]
+                rows = min(left, count)
                 if rows:
-                    yield _Unit(span._replace(rows=rows), nbytes * rows // span.rows, whole)
+                    yield batch, first, rows, nbytes * rows // count, whole
                 left -= rows
 
     def _stretches(self, rank: Rank) -> Iterator[tuple[int, int]]:
@@ -321,7 +326,7 @@ def _spans(stream: _Stream, stretches: Iterable[tuple[int, int]], window: int | 
     for first, last in stretches:
         place = bisect_right(starts, first) - 1
         while first < last:
-            (batch, begin, rows), nbytes, whole = units[place]
+            batch, begin, rows, nbytes, whole = units[place]
             begin += first - starts[place]
             end = min(last, starts[place + 1])
             if not whole and end - first != rows:
