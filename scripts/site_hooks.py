@@ -35,9 +35,11 @@ SEARCH_BOOSTS = {
     "decisions/": 0.1,
     "reference/cpp/": 0.1,
     "benchmarks.md": 0.5,
+    "guides/parquet.md": 2,
     "reference/python/": 1.35,
     "reference/python/errors.md": 0.5,
     "reference/python/dask.md": 0.5,
+    "reference/python/ray.md": 0.5,
     "reference/python/xlog.md": 0.5,
 }
 
