@@ -6,7 +6,7 @@
 
 The files have 8 columns of float64, or 4 of them and 2 of strings, in batches of `--rows` rows, plain or
 compressed with LZ4, and as Parquet with row groups of as many. Bytes are those of the system calls that read
-(`rchar` of /proc/self/io). Views of files are off: reading them is no system call. The program prints one
+(`rchar` of /proc/self/io). Views of files are off: reading them is not a system call. The program prints one
 line for each file and way of shuffling, and the share of one rank of the time of all.
 """
 

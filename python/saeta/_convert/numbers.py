@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from saeta._core import _parse_bytes
 from saeta._text import number_text
 from saeta.errors import InvalidError
 
@@ -32,3 +33,11 @@ def require_count(name: str, given: Any, unit: str) -> int:
     if number is None:
         raise InvalidError(f"{name} is {number_text(given)}, expected a number of {unit} from 1 on")
     return number
+
+
+def require_bytes(name: str, given: int | str) -> int:
+    """Returns a number of bytes that is given as a number or as text ("64MiB").
+
+    Raises InvalidError unless it is a positive integer.
+    """
+    return require_count(name, _parse_bytes(given) if isinstance(given, str) else given, "bytes")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from saeta._convert.numbers import require_count
+from saeta._convert.numbers import require_bytes, require_count
 from saeta._convert.tables import concat_tables
-from saeta._core import Context, Schema, Table, _parse_bytes
+from saeta._core import Context, Schema, Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import file_error, place_of
 from saeta._files.scan import Scan, read_ahead
@@ -137,11 +137,12 @@ def _read_on_host(data_set: parquet_set.ParquetSet, where: Context, filters: Any
     if filters is None:
         counts = (group.num_rows for fragment in data_set.fragments for group in fragment.row_groups)
         require_room(where, data_set.schema.types, sum(counts))
+    expression = _expression(filters)
     host = limited_host(where)
     if host is not None:
-        return read_limited(where, LimitedReader(host, data_set, _expression(filters), rows))
-    scanner = _scanner(data_set, filters, batch_size=rows)
-    fetched = data_set.fetch_all(_expression(filters))
+        return read_limited(where, LimitedReader(host, data_set, expression, rows))
+    scanner = _scanner(data_set, expression, batch_size=rows)
+    fetched = data_set.fetch_all(expression)
     try:
         return take_batches(where, scanner.to_reader())
     finally:
@@ -206,9 +207,7 @@ def scan_parquet(
     """
     if in_flight is not None:
         in_flight = require_count("in_flight", in_flight, "batches")
-    window_bytes = require_count(
-        "window", _parse_bytes(window) if isinstance(window, str) else window, "bytes"
-    )
+    window_bytes = require_bytes("window", window)
     require_engine(engine)
     rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
     where = context_of(ctx)
@@ -226,14 +225,15 @@ def scan_parquet(
             windows = DeviceBatches(decoder, window_bytes, in_flight or IN_FLIGHT)
             return Scan(windows, read_ahead(windows, where, rows, 1))
         uploaded = in_flight or 2
+        expression = _expression(filters)
         host = limited_host(where)
         batches: Any
         if host is not None:
-            batches = LimitedReader(host, data_set, _expression(filters), rows or BATCH_ROWS)
+            batches = LimitedReader(host, data_set, expression, rows or BATCH_ROWS)
         else:  # what pyarrow decodes ahead is in memory, in files and in batches
             ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-            scanner = _scanner(data_set, filters, batch_size=rows or BATCH_ROWS, **ahead)
-            batches = _Scanned(scanner, data_set.fetch_all(_expression(filters)))
+            scanner = _scanner(data_set, expression, batch_size=rows or BATCH_ROWS, **ahead)
+            batches = _Scanned(scanner, data_set.fetch_all(expression))
         reader = _BatchReader(source, batches)
     return Scan(reader, read_ahead(reader, where, rows, uploaded))
 
@@ -358,8 +358,8 @@ def _bits(type_: Any) -> int:
     return bits
 
 
-def _scanner(data_set: parquet_set.ParquetSet, filters: Any, **options: Any) -> Any:
-    return data_set.dataset.scanner(columns=data_set.columns, filter=_expression(filters), **options)
+def _scanner(data_set: parquet_set.ParquetSet, expression: Any, **options: Any) -> Any:
+    return data_set.dataset.scanner(columns=data_set.columns, filter=expression, **options)
 
 
 def _expression(filters: Any) -> Any:

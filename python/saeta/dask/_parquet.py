@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from dask.delayed import delayed
 from distributed import Client
 
-from saeta._convert.numbers import require_count
-from saeta._core import Table, _parse_bytes
+from saeta._convert.numbers import require_bytes
+from saeta._core import Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import place_of
 from saeta._files.parquet import BATCH_ROWS, naming_failures, read_set
@@ -107,8 +107,7 @@ def read_parquet(
     """
     require_client(client)
     require_engine(engine)
-    given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
-    most = require_count("partition_bytes", given, "bytes")
+    most = require_bytes("partition_bytes", partition_bytes)
     with naming_failures(source, "saeta.dask.read_parquet"):
         data_set = parquet_set.find(
             source,

@@ -9,8 +9,8 @@ from dask.delayed import delayed
 from distributed import Client
 
 from saeta import ipc
-from saeta._convert.numbers import require_count
-from saeta._core import Table, _parse_bytes
+from saeta._convert.numbers import require_bytes
+from saeta._core import Table
 from saeta._files.batch_runs import FileBatch, Run, describe_files, list_files, run_of
 from saeta._files.filesystems import place_of
 from saeta.dask._contexts import worker_context
@@ -100,8 +100,7 @@ def read_ipc(
         [[1, 2], [3, 4]]
     """
     require_client(client)
-    given = _parse_bytes(partition_bytes) if isinstance(partition_bytes, str) else partition_bytes
-    most = require_count("partition_bytes", given, "bytes")
+    most = require_bytes("partition_bytes", partition_bytes)
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = list_files(source, place_of(filesystem, storage_options))
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
