@@ -1,4 +1,4 @@
-"""The loader's windows (saeta._loader.batches) without a loader: reading, retries, and cutting into
+"""The loader's windows (saeta._loader.windows) without a loader: reading, retries, and cutting into
 batches."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 import saeta as sa
 from saeta._files.scan import ReadOnRequest
-from saeta._loader import batches, readings
+from saeta._loader import batches, readings, windows
 from saeta._loader.records import Load, Span, Taken
 
 
@@ -47,14 +47,24 @@ def loads(*rows):
     return [Load([Span(number, 10 * number, count)], None) for number, count in enumerate(rows)]
 
 
-def numbers(window):
-    return window["n"].to_pylist()
+def windows_of(host, data, loads, prefetch):
+    return windows.Windows(windows.LoadedRows(data, host, ["n"], loads, views=False), prefetch)
+
+
+def numbers(table):
+    return table["n"].to_pylist()
+
+
+def take(read):
+    """Returns the numbers of the next window."""
+    (table,) = read.take().tables
+    return numbers(table)
 
 
 def test_windows_are_taken_in_order_and_then_none(host):
     data = Data()
-    read = batches.Windows(data, host, ["n"], loads(2, 3), 2, views=False)
-    assert [numbers(read.take()), numbers(read.take()), read.take()] == [[0, 1], [10, 11, 12], None]
+    read = windows_of(host, data, loads(2, 3), 2)
+    assert [take(read), take(read), read.take()] == [[0, 1], [10, 11, 12], None]
     assert data.opened == [(["n"], [0, 1], 2)]
     assert read.are_ahead
     read.stop()
@@ -63,15 +73,15 @@ def test_windows_are_taken_in_order_and_then_none(host):
 
 def test_after_a_refusal_windows_are_not_read_ahead(host):
     data = Data(refused=[1, 1])  # refused when read ahead and when taken
-    read = batches.Windows(data, host, ["n"], loads(2, 2, 2), 1, views=False)
-    assert numbers(read.take()) == [0, 1]
-    assert numbers(read.take()) == [10, 11]
+    read = windows_of(host, data, loads(2, 2, 2), 1)
+    assert take(read) == [0, 1]
+    assert take(read) == [10, 11]
     assert not read.are_ahead
     assert data.opened == [(["n"], [0, 1, 2], 1), (["n"], [1, 2], 0)]
     data._refused.append(2)
     with pytest.raises(sa.BudgetExceeded):
         read.take()
-    assert numbers(read.take()) == [20, 21], "a refused window can be taken again"
+    assert take(read) == [20, 21], "a refused window can be taken again"
     assert len(data.opened) == 2
     assert read.take() is None
 
@@ -84,7 +94,7 @@ def test_a_failure_names_the_window(host):
 
             return SimpleNamespace(next=fail, close=lambda: None)
 
-    read = batches.Windows(Broken(), host, ["n"], loads(2), 1, views=False)
+    read = windows_of(host, Broken(), loads(2), 1)
     with pytest.raises(sa.FormatError, match="reading batch 0"):
         read.take()
     read.stop()

@@ -6,19 +6,16 @@ cut into batches without a copy. Strings, lists and arrays of JAX are handed ove
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import chain, repeat
-from typing import Any, Never
-from weakref import WeakSet
+from typing import Any, Never, Protocol
 
 from saeta._convert.dictionaries import decoded
 from saeta._convert.tables import concat_tables
 from saeta._core import (
     Column,
-    Context,
     DataType,
     Schema,
     Table,
@@ -31,11 +28,9 @@ from saeta._core import (
 )
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
-from saeta._files.scan import ReadAhead
 from saeta._loader.codes import Coder
-from saeta._loader.data import Data
 from saeta._loader.lists import VIEWS, batches_of_lists
-from saeta._loader.records import PLAIN, Choice, Conversion, Lists, Load, Options, Place, Tensor
+from saeta._loader.records import PLAIN, Choice, Conversion, Lists, Options, Place, Tensor
 from saeta._loader.refusals import (
     add_label,
     refuse_column,
@@ -44,10 +39,10 @@ from saeta._loader.refusals import (
     refuse_nulls,
     ways_with_nulls,
 )
+from saeta._loader.windows import ADVICE, Windows
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 
-ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
 MATRIX = "matrix"
 # Views made at once: the first of more views would have left the processor's caches before its use.
 TORCH_CUTS = 64
@@ -58,110 +53,11 @@ FLOATS = tuple("efg")
 VARIABLE = ("u", "U", "z", "Z", "+l", "+L", "+m")
 
 
-class Windows:
-    """The rows of the loads of an epoch, one load after the other, read ahead of the program.
+class Converter(Protocol):
+    """Makes batches of tables."""
 
-    If a load has no room, the loads that were read ahead are released, and from then on each load is read
-    when it is taken.
-
-    Args:
-        views: whether rows may be views of files. Permuted ones are copied: they are looked up in one piece
-            of memory, which is faster than in a view of each batch.
-
-    Attributes:
-        turns: the order in which the batches of the rows that were taken last are yielded; None: their own.
-        is_open: False after `stop` and in a child of fork, where `require_open` raises. It is looked at for
-            each batch, and a system call would take longer than many batches.
-    """
-
-    def __init__(
-        self,
-        data: Data,
-        ctx: Context,
-        columns: Sequence[str],
-        loads: Sequence[Load],
-        prefetch: int,
-        *,
-        views: bool,
-    ) -> None:
-        self._data = data
-        self._ctx = ctx
-        self._columns = columns
-        self._loads = loads
-        self._taken = 0
-        self._process = os.getpid()
-        self._views = views
-        self.is_open = self.are_ahead = True
-        self.turns: list[int] | None = None
-        _all.add(self)
-        self._reader = data.open(ctx, columns, loads, ahead=prefetch, views=views)
-
-    def take(self) -> Table | None:
-        """Returns the rows of the next load; None after the last one."""
-        try:
-            try:
-                rows = self._reader.next()
-            except BudgetExceeded:
-                if not self.are_ahead:
-                    raise
-                self.read_on_request()
-                rows = self._reader.next()
-        except ClosedError:  # closed during the read: nothing is wrong with the rows
-            self.require_open()
-            raise
-        except Error as failure:
-            if self._taken < len(self._loads):
-                add_label(failure, f"reading {self._data.describe(self._loads[self._taken].spans)}", ADVICE)
-            raise
-        self.turns = self._loads[self._taken].turns if rows is not None else None
-        self._taken += 1
-        return rows
-
-    def place(self) -> str:
-        """Returns the place of the rows that were taken last, for messages."""
-        if self._taken > len(self._loads):
-            return "the last rows"
-        return self._data.describe(self._loads[self._taken - 1].spans)
-
-    def read_on_request(self) -> None:
-        """Releases the loads that were read ahead. From now on each load is read when it is taken."""
-        self._reader.close()
-        self.wait()
-        self.are_ahead = False
-        left = self._loads[self._taken :]
-        self._reader = self._data.open(self._ctx, self._columns, left, ahead=0, views=self._views)
-
-    def require_open(self) -> None:
-        """Raises ClosedError after `stop`, and in a child of fork."""
-        if self._process != os.getpid():
-            raise ClosedError(
-                f"the loader belongs to process {self._process}, the parent of this forked process: "
-                "open its source again"
-            )
-        if not self.is_open:
-            raise ClosedError("the loader is closed")
-
-    def stop(self) -> None:
-        """Ends the reading within 50 ms. `take` then raises ClosedError."""
-        self.is_open = False
-        self._reader.close()
-
-    def wait(self) -> None:
-        """Waits until the thread that reads ahead has ended."""
-        if isinstance(self._reader, ReadAhead):
-            self._reader.wait()
-
-
-_all: WeakSet[Windows] = WeakSet()
-
-
-def _close_in_child() -> None:
-    """Marks the windows as closed in a child of fork, because they belong to its parent."""
-    for each in _all:
-        each.is_open = False
-
-
-os.register_at_fork(after_in_child=_close_in_child)
+    def batches(self, table: Table, rows: int) -> Iterator[Any]:
+        """Yields batches of so many rows of a table of one piece, the last one with fewer."""
 
 
 @dataclass(slots=True)
@@ -212,12 +108,14 @@ class Batches(Iterator[Any]):
     """
 
     windows: Windows
-    features: Features
+    features: Converter
     place: Place  # counts the batches that are taken
     step: int  # the distance from one batch of the rank to the next one
     cutter: Cutter
     end: _Ending  # stops the windows
     groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
+    turns: list[int] | None = None  # the order in which their batches are yielded; None: their own
+    slots: list[int] | None = None  # of the rank, that are passed with each batch; None: one for each
     made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
     is_last: bool = False  # whether all windows were taken
     is_converting: bool = False  # whether an error comes from converting rows
@@ -261,14 +159,21 @@ class Batches(Iterator[Any]):
         while not self.groups:
             if self.is_last:
                 return False
-            window = self.windows.take()
-            self.is_last = window is None
-            self.groups = [] if window is None else self.cutter.cut(window)
-            if self.is_last or self.windows.turns is not None:
-                self.groups += self.cutter.rest()
-            del window
+            part = self.windows.take()
+            self.is_last = part is None
+            self.turns = self.slots = None
+            if part is None:
+                self.groups = self.cutter.rest()
+            else:
+                self.turns, self.slots = part.turns, part.slots
+                for rows in part.tables:
+                    self.groups += self.cutter.cut(rows)
+                    if part.turns is not None:
+                        self.groups += self.cutter.rest()
+                    del rows
+            del part
         self.is_converting = True
-        size, turns, batches = self.cutter.size, self.windows.turns, self.features.batches
+        size, turns, batches = self.cutter.size, self.turns, self.features.batches
         while True:
             try:
                 if turns is None:
@@ -277,6 +182,8 @@ class Batches(Iterator[Any]):
                 else:
                     made = [batch for rows in self.groups for batch in batches(rows.combine_chunks(), size)]
                     self.made = map(made.__getitem__, turns)
+                    if self.slots is not None:  # without a reference to this object, which would be a cycle
+                        self.made = map(partial(_placed, self.place, self.step), self.made, self.slots)
                     self.groups.clear()
             except BudgetExceeded:
                 if not self.windows.are_ahead:
@@ -284,6 +191,12 @@ class Batches(Iterator[Any]):
             else:
                 return True
             self.windows.read_on_request()
+
+
+def _placed(place: Place, step: int, batch: Any, slots: int) -> Any:
+    """Returns a batch, and sets the place before it."""
+    place.batch = place.begin + (slots - 1) * step
+    return batch
 
 
 class Features:
@@ -296,7 +209,7 @@ class Features:
 
     def __init__(self, schema: Schema, options: Options, coders: Mapping[str, Coder]) -> None:
         self._to = options.to
-        self._coders = coders
+        self.coders = coders
         self._single = options.matrix is True
         self._plans: dict[str, Tensor | Lists] = {}  # by the keys of the yielded dict
         matrices = {} if options.matrix in (None, False) else _matrices(schema, options.matrix)
@@ -336,8 +249,8 @@ class Features:
             how, columns = plan.how, []
             for name in plan.names:
                 column = table.column(name)
-                if name in self._coders:
-                    column = self._coders[name].codes(column)
+                if name in self.coders:
+                    column = self.coders[name].codes(column)
                 elif column.type.value_type is not None:
                     column = decoded(column)
                 if column.null_count and how.nulls is None and how.fill is None and not how.with_mask:
@@ -359,7 +272,7 @@ class Features:
 
     def _plan(self, key: str, type_: DataType, choice: Choice) -> Tensor | Lists:
         shown = type_
-        if key in self._coders or type_.value_type is not None:
+        if key in self.coders or type_.value_type is not None:
             shown = self._shown_type(key, key, type_, choice)
         if shown.format in (*VARIABLE, *VIEWS) and not shown.is_symbol:
             return _plan_of_lists(key, shown, choice)
@@ -367,7 +280,7 @@ class Features:
         if values is None:
             refuse_column(key, shown, None)
         is_float = values.format.startswith(FLOATS)
-        if key in self._coders:
+        if key in self.coders:
             how = conversion_of(choice, dtype="int64", codes=True)
         elif shown.format.startswith("t"):
             how = conversion_of(choice, only_own_dtype=True, reinterpret=True)
@@ -385,13 +298,13 @@ class Features:
                 refuse_in_matrix(name, key, shown)
             is_float &= shown.format in FLOATS
             reinterpret |= shown.format.startswith("t")
-            codes |= shown.is_symbol or name in self._coders
+            codes |= shown.is_symbol or name in self.coders
         how = conversion_of(choice, is_float, order="row", reinterpret=reinterpret, codes=codes)
         return Tensor(key, names, True, is_float, how)
 
     def _shown_type(self, name: str, key: str, type_: DataType, choice: Choice) -> DataType:
         """Returns the type of the values that a tensor shows: of the codes, or of a dictionary's values."""
-        if name in self._coders:
+        if name in self.coders:
             return DataType("int64")
         values = type_.value_type
         if values is None:

@@ -23,6 +23,7 @@ from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
 from saeta._files.filesystems import URL, file_error, without_secrets
 from saeta._files.parquet import decoder_of, naming_failures, read_limited, require_room, take_batches
+from saeta._files.parquet_ranges import ColumnsAhead
 from saeta._files.readers import ReadOptions, describe_source, open_reader, opened
 from saeta._files.sources import name_of, open_remote, remote_place
 from saeta._loader.readings import (
@@ -41,8 +42,10 @@ from saeta._loader.readings import (
 )
 from saeta._loader.records import Batch, Load, Run, Selection, Span
 from saeta._optional import load
+from saeta._parquet.decoder import Decoder
 from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
+from saeta._parquet.plan import Plan
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
 from saeta.exchange import from_arrow
 
@@ -330,23 +333,36 @@ class _OfParquet(_OfFiles):
     ) -> Reader:
         if self._plan is None:
             # What is fetched ahead is not under a limited budget.
-            groups = () if limited_host(ctx) is not None else self._groups(loads)
-            fetched = self._set.fetch(columns, groups)
-            reading = ReadingFiles(self, ctx, list(columns), fetched.close)
+            spans = [] if limited_host(ctx) is not None else spans_to_read(loads, self.batches)
+            fetched = self._set.fetch(columns, self._row_groups_of(spans))
+            reading = ReadingFiles(self, ctx, list(columns), ended=fetched.close)
             return reader_of(ReadingWhole(reading, loads, self.batches), loads, ahead)
-        decoder = decoder_of(self._plan.narrowed(columns), self._engine, ctx, self._set, None)
+        decoder = self._decoder(self._plan, ctx, columns)
         files = DecodedFiles(self, decoder)
         # Row groups are decoded once also if they have rows of two loads.
         wanted = [Load(spans, None) for spans in spans_to_read(loads, self.batches) if spans]
         reads = parallel_reader_of(ReadingFiles(files, ctx, list(columns)), wanted, ahead, decoder.end)
         return reader_of(ReadingWhole(ReadingScan(reads), loads, self.batches), loads, 0)
 
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        if self._plan is not None:
+            decoder = self._decoder(self._plan, ctx, columns)
+            return ReadingFiles(DecodedFiles(self, decoder), ctx, list(columns), ended=decoder.end)
+
+        def fetch(wanted: Sequence[Sequence[Span]]) -> ColumnsAhead:
+            return self._set.fetch(columns, self._row_groups_of(wanted))
+
+        return ReadingFiles(self, ctx, list(columns), fetch=fetch if limited_host(ctx) is None else None)
+
+    def _decoder(self, plan: Plan, ctx: Context, columns: Sequence[str]) -> Decoder:
+        return decoder_of(plan.narrowed(columns), self._engine, ctx, self._set, None)
+
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted
         return frozenset[str]().union(*[_written_dictionaries(each.metadata) for each in self._set.fragments])
 
-    def _groups(self, loads: Sequence[Load]) -> Iterator[tuple[int, range]]:
-        for spans in spans_to_read(loads, self.batches):
+    def _row_groups_of(self, wanted: Iterable[Sequence[Span]]) -> Iterator[tuple[int, range]]:
+        for spans in wanted:
             for run in self.runs(spans):
                 yield run.file, range(run.first, run.last)
 
@@ -392,10 +408,13 @@ class _OfParts(Data):
     def open(
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
-        reading: Reading = ReadingParts(self, [part.reading(ctx, columns) for part in self._parts])
+        reading = self.reading(ctx, columns)
         if any(map(IS_WHOLE, self.batches)):
             reading = ReadingWhole(reading, loads, self.batches)
         return reader_of(reading, loads, ahead)
+
+    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
+        return ReadingParts(self, [part.reading(ctx, columns) for part in self._parts])
 
     def close(self) -> None:
         for part in self._parts:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from weakref import WeakSet
 
 from saeta import _core
@@ -17,15 +16,19 @@ from saeta._convert.numbers import whole_number
 from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
 from saeta._files.filesystems import place_of
-from saeta._loader.batches import Batches, Cutter, Features, Windows
-from saeta._loader.codes import Coder, make_coders
+from saeta._loader.batches import Batches, Cutter, Features
+from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
+from saeta._loader.lanes import ChangedRows
 from saeta._loader.order import Order
 from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
+from saeta._loader.refusals import refuse_repeated
+from saeta._loader.transform import Transform
+from saeta._loader.windows import LoadedRows, Rows, Windows
 from saeta._parquet.engine import Engine, require_engine
 from saeta._share.pickling import unpickled_context
 from saeta._text import number_text
-from saeta.errors import ClosedError, ColumnNameError, InvalidError
+from saeta.errors import ClosedError, ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
 if TYPE_CHECKING:
@@ -109,21 +112,23 @@ class Loader(Generic[Batch_co]):
             raise InvalidError("weights of sources are for shuffle='rows' or 'batches', and shuffle is False")
         self._schema = data.schema
         self._columns = self._schema.names
-        if len(set(self._columns)) != len(self._columns):
-            _refuse_repeated(self._columns)
-        self._coders: dict[str, Coder] = {}
-        if options.codes is not None and options.codes is not False:
-            self._coders = make_coders(options.codes, data, self._schema)
-        self._features = Features(self._schema, options, self._coders)
+        refuse_repeated(self._columns, "leave them out with columns=, or rename them before")
+        self._changes: Transform | None = None
+        self._features: Features | Transform
+        if chosen.transform is None:
+            self._features = Features(self._schema, options, make_coders(options.codes, data, self._schema))
+        else:
+            self._features = self._changes = Transform(chosen.transform, data, self._ctx, options)
         most_rows, all_rows, all_bytes = None, 0, 0
         for number, (rows, nbytes, _) in enumerate(data.batches):
             all_rows += rows
             all_bytes += nbytes
             if rows > 8 * nbytes:
                 require_memory(rows, nbytes, partial(data.describe, [Span(number, 0, rows)]))
+        width = max(1, -(-all_bytes // max(1, all_rows)))
+        self._most = max(1, steps.window // width // steps.batch_size)  # batches that are made at once
         if data.is_table and steps.shuffle == "rows":
-            width = max(1, -(-all_bytes // max(1, all_rows)))
-            most_rows = steps.window // width // steps.batch_size * steps.batch_size or steps.batch_size
+            most_rows = self._most * steps.batch_size
         # Whether windows may be views of files. A view of a small batch takes longer than its copy, and one
         # that is smaller than what is yielded is copied anyway. A tensor of torch that views a file looks
         # writable, and writing to it would end the process.
@@ -135,7 +140,7 @@ class Loader(Generic[Batch_co]):
             window=None if data.is_table else steps.window,
             shuffle=steps.shuffle,
             seed=steps.seed,
-            drop_last=steps.drop_last,
+            drop_last=steps.drop_last and chosen.transform is None,  # rows are left out after the function
             most_rows=most_rows,
             shares=data.shares,
         )
@@ -149,7 +154,7 @@ class Loader(Generic[Batch_co]):
 
     @property
     def schema(self) -> Schema:
-        """Names and types of the columns that are read."""
+        """Names and types of the columns that are read, which the function of `transform` gets."""
         return self._schema
 
     @property
@@ -167,8 +172,11 @@ class Loader(Generic[Batch_co]):
 
     @property
     def codes(self) -> dict[str, list[Any]]:
-        """The values of each coded column, in the order of their codes."""
-        return {name: list(coder.values) for name, coder in self._coders.items()}
+        """The values of each coded column, in the order of their codes.
+
+        With `transform` they are known once there was a batch.
+        """
+        return {name: list(coder.values) for name, coder in self._features.coders.items()}
 
     @property
     def epoch(self) -> int:
@@ -204,7 +212,9 @@ class Loader(Generic[Batch_co]):
             >>> batches.state_dict()["batch"]
             1
         """
-        batch = min(self._place.batch, self._order.batches)  # the last step may begin the epoch again
+        batch = self._place.batch
+        if self._changes is None:
+            batch = min(batch, self._order.batches)  # the last step may begin the epoch again
         return {"version": VERSION, "epoch": self._place.epoch, "batch": batch, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -233,16 +243,18 @@ class Loader(Generic[Batch_co]):
             )
         if version != VERSION:
             raise InvalidError(f"the state is not one of a loader of version {VERSION}: {state!r:.100}")
+        no_transform = {"transform": False}
+        there = {**no_transform, **state}
         differing = [
-            f"{name} is {state.get(name)!r} there and {own!r} here"
-            for name, own in self._identity().items()
-            if state.get(name) != own
+            f"{name} is {there.get(name)!r} there and {own!r} here"
+            for name, own in {**no_transform, **self._identity()}.items()
+            if there.get(name) != own
         ]
         if differing:
             raise InvalidError(f"the state belongs to another order of rows: {'; '.join(differing)}")
         epoch = _number("epoch of the state", state.get("epoch"), 0)
         batch = _number("batch of the state", state.get("batch"), 0)
-        if batch > self._order.batches:
+        if self._changes is None and batch > self._order.batches:
             raise InvalidError(f"the state counts {batch} batches, and an epoch has {self._order.batches}")
         self._place = Place(epoch, batch, batch)
 
@@ -261,7 +273,9 @@ class Loader(Generic[Batch_co]):
         self.close()
 
     def __len__(self) -> int:
-        """The number of batches that a rank gets in a whole epoch."""
+        """The number of batches that a rank gets in a whole epoch. TypeMismatch with `transform`."""
+        if self._changes is not None:
+            raise TypeMismatch("a loader with transform= has no length: the function may drop and make rows")
         return self._order.steps(0, self._steps.world_size)
 
     def __iter__(self) -> Iterator[Batch_co]:
@@ -278,8 +292,24 @@ class Loader(Generic[Batch_co]):
                 "here"
             )
         steps, begin = self._steps, self._place.begin
-        loads = self._order.loads(self._place.epoch, Rank(begin, steps.rank, steps.world_size))
-        windows = Windows(self._data, self._ctx, self._columns, loads, steps.prefetch, views=self._views)
+        epoch, rank = self._place.epoch, Rank(begin, steps.rank, steps.world_size)
+        rows: Rows
+        if self._changes is None:
+            loads = self._order.loads(epoch, rank)
+            rows = LoadedRows(self._data, self._ctx, self._columns, loads, views=self._views)
+        else:
+            rows = ChangedRows(
+                self._data,
+                self._ctx,
+                self._columns,
+                self._order,
+                self._changes,
+                epoch=epoch,
+                rank=rank,
+                drop_last=steps.drop_last,
+                most=self._most,
+            )
+        windows = Windows(rows, steps.prefetch)
         self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
         cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)
@@ -289,7 +319,10 @@ class Loader(Generic[Batch_co]):
         return _restore, (self._files, self._device, *self._given, self.state_dict())
 
     def __repr__(self) -> str:
-        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {self._steps.batch_size}>"
+        size = self._steps.batch_size
+        if self._changes is not None:
+            return f"<saeta.Loader of {self._order.rows} rows before transform, batches of {size}>"
+        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {size}>"
 
     def _identity(self) -> dict[str, Any]:
         """Returns everything that determines the order of the rows."""
@@ -299,7 +332,14 @@ class Loader(Generic[Batch_co]):
             shuffled = {"seed": steps.seed, "window": steps.window, "lanes": self._order.lanes}
         if self._data.shares:
             shuffled["weights"] = [weight for _, weight in self._data.shares]
-        return {"batch_size": steps.batch_size, "shuffle": steps.shuffle, **shuffled, **self._data_identity}
+        changed = {} if self._changes is None else {"transform": True}
+        return {
+            "batch_size": steps.batch_size,
+            "shuffle": steps.shuffle,
+            **shuffled,
+            **changed,
+            **self._data_identity,
+        }
 
     @cached_property
     def _data_identity(self) -> dict[str, Any]:
@@ -320,6 +360,7 @@ def loader(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -344,6 +385,7 @@ def loader(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -374,6 +416,7 @@ def loader(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -403,6 +446,7 @@ def loader(
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
     window: int | str = "64MiB",
     seed: int = 0,
@@ -440,6 +484,10 @@ def loader(
             of folders.
         filesystem, storage_options: as for `read_ipc`. A loader that is pickled has them with it.
         engine: what decodes Parquet files, as for `read_parquet`.
+        transform: a function of a window, a Table on the device, to a Table or a table of another library:
+            it may drop rows and make columns. It is called once for each window, before rows are mixed and
+            batches are cut, on the thread that reads ahead. All results must have the same columns, and a
+            window the same result in every epoch and process. The loader then has no length.
         shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
             on the device. Both take batches from several places of the files in turn, so that ranks read
             different ones. The rows of a Table are permuted as a whole. False keeps the order.
@@ -497,7 +545,7 @@ def loader(
     return (_torch_class() if to == "torch" else Loader)(
         files,
         where if isinstance(where, Context) else context_of(where),
-        Selection(columns, schema, index, partitioning, engine, place),
+        Selection(columns, schema, index, partitioning, engine, place, transform),
         Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
         Options(to, matrix, dtype, nulls, fill, lists, codes),
     )
@@ -550,11 +598,3 @@ def _names(columns: Names) -> list[str]:
         if names.count(name) > 1:
             raise ColumnNameError(f"columns: {name!r} is named twice")
     return names
-
-
-def _refuse_repeated(names: list[str]) -> Never:
-    name, count = Counter(names).most_common(1)[0]
-    raise ColumnNameError(
-        f"columns: {count} columns are named {name!r}, and a batch has each name once: leave them out "
-        "with columns=, or rename them before"
-    )

@@ -24,7 +24,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from saeta import _core
-from saeta._loader.records import Batch, Load, Rank, Span, Taken
+from saeta._loader.records import Batch, Load, Rank, Span, Taken, Window
 
 LANES = (48, 24, 16, 8, 4, 2)
 FEW_LANES = 8
@@ -171,11 +171,7 @@ class Order:
 
     def loads(self, epoch: int, rank: Rank) -> list[Load]:
         """Returns what a rank reads: in this order, the rows of its batches."""
-        units = list(self._weighted(epoch)) if self._shares else self._units
-        if self._shuffle:
-            numbers = _core._permuted_numbers(len(units), _key(self._seed, epoch, "units"))
-            units = list(map(units.__getitem__, numbers))
-        stream = _Stream(units, [0, *accumulate(map(ROWS_OF_UNIT, units))])
+        stream = self._stream(epoch)
         if self.lanes > 1 or self._shuffle == "rows":
             return list(self._rounds(stream, epoch, rank))
         stretches: Iterable[tuple[int, int]]
@@ -184,6 +180,37 @@ class Order:
         else:
             stretches = self._stretches(rank)
         return list(map(Load, _spans(stream, stretches, self._window), repeat(None)))
+
+    def windows(self, epoch: int, lanes: Iterable[int]) -> Iterator[list[Window]]:
+        """Yields the windows of lanes, with all of their rows in the order before they are permuted."""
+        stream = self._stream(epoch)
+        if self.lanes == 1 and self._shuffle != "rows":
+            found = _spans(stream, [(0, self.rows)], self._window)
+            yield [Window(spans, number) for number, spans in enumerate(found)]
+            return
+        lane_rows = self._lane_rows()
+        for lane in lanes:
+            windows = []
+            for stage in self._stages():
+                for number in range(stage.rounds):
+                    rows = self._window_rows(lane_rows[lane], stage, number)
+                    number_of_window = (stage.number + number) * self.lanes + lane
+                    windows += [
+                        Window(spans, number_of_window)
+                        for spans in _spans(stream, [(rows.start, rows.stop)], None)
+                    ]
+            yield windows
+
+    def key(self, epoch: int) -> int | None:
+        """Returns the key of the permutations of rows. None: rows are not permuted."""
+        return _key(self._seed, epoch, "rows") if self._shuffle == "rows" else None
+
+    def _stream(self, epoch: int) -> _Stream:
+        units = list(self._weighted(epoch)) if self._shares else self._units
+        if self._shuffle:
+            numbers = _core._permuted_numbers(len(units), _key(self._seed, epoch, "units"))
+            units = list(map(units.__getitem__, numbers))
+        return _Stream(units, [0, *accumulate(map(ROWS_OF_UNIT, units))])
 
     def _weighted(self, epoch: int) -> Iterator[_Unit]:
         """Yields units of weighted sources: of each one some, with its share of the rows of an epoch."""
@@ -207,21 +234,8 @@ class Order:
             yield batch * self.batch_size, min(self.rows, (batch + 1) * self.batch_size)
 
     def _rounds(self, stream: _Stream, epoch: int, rank: Rank) -> Iterator[Load]:
-        """Yields what is read for the batches of a rank. One with a share of the lanes reads rounds together.
-
-        There are whole rounds, a shorter one, and one with a last batch for some of the lanes.
-        """
-        lanes, of_whole = self.lanes, self.lanes * self._window_batches
-        lane_rows = self._lane_rows() if lanes > 1 else [range(self.rows)]
-        whole, left = divmod(self.batches, of_whole)
-        shorter, tail = divmod(left, lanes)
-        if lanes == 1 and left:  # rows that drop_last leaves out are permuted with the others
-            shorter = -(-self.rows // self.batch_size) - whole * of_whole
-        stages = (
-            _Rounds(0, self._window_batches, whole, 0),
-            _Rounds(whole * of_whole, shorter, min(shorter, 1), whole),
-            _Rounds(self.batches - tail, 1, min(tail, 1), whole + 1),
-        )
+        """Yields what is read for the batches of a rank: with a share of the lanes, of several rounds."""
+        lanes, lane_rows, stages = self.lanes, self._lane_rows(), self._stages()
         steps = self.steps(rank.begin, rank.world_size)
         last = rank.begin + rank.number + (steps - 1) * rank.world_size
         own = range(rank.begin + rank.number, min(last + 1, self.batches), rank.world_size)
@@ -245,12 +259,32 @@ class Order:
                 else:
                     yield self._in_turns(stream, lane_rows, rounds, of_load)
 
+    def _stages(self) -> tuple[_Rounds, _Rounds, _Rounds]:
+        """Returns whole rounds, a shorter one, and one with a last batch for some of the lanes."""
+        lanes, of_whole = self.lanes, self.lanes * self._window_batches
+        whole, left = divmod(self.batches, of_whole)
+        shorter, tail = divmod(left, lanes)
+        if lanes == 1 and left:  # rows that drop_last leaves out are permuted with the others
+            shorter = -(-self.rows // self.batch_size) - whole * of_whole
+        return (
+            _Rounds(0, self._window_batches, whole, 0),
+            _Rounds(whole * of_whole, shorter, min(shorter, 1), whole),
+            _Rounds(self.batches - tail, 1, min(tail, 1), whole + 1),
+        )
+
+    def _window_rows(self, rows_of_lane: range, rounds: _Rounds, number: int) -> range:
+        """Returns the rows of a lane's window in a round: the `number`-th one of these."""
+        first = (rounds.first // self.lanes + number * rounds.window_batches) * self.batch_size
+        return rows_of_lane[first : first + rounds.window_batches * self.batch_size]
+
     def _lane_rows(self) -> list[range]:
         """Returns the rows of each lane among those of the permuted units.
 
         Lanes that ranks of usual numbers have together are neighbours, so that few units have rows of
         several ranks.
         """
+        if self.lanes == 1:
+            return [range(self.rows)]
         found = [range(0)] * self.lanes
         end = 0
         missing = max(0, self.batches * self.batch_size - self.rows)
@@ -267,9 +301,8 @@ class Order:
         size, lanes, lane_step = self.batch_size, self.lanes, gcd(batches.step, self.lanes)
         stretches = []
         for number in range(rounds.rounds):
-            first = (rounds.first // lanes + number * rounds.window_batches) * size
             for lane in range(batches[0] % lane_step, lanes, lane_step):
-                rows = lane_rows[lane][first : first + rounds.window_batches * size]
+                rows = self._window_rows(lane_rows[lane], rounds, number)
                 stretches.append((rows.start, rows.stop))
         (spans,) = _spans(stream, stretches, None)
         key = _key(self._seed, epoch, "rows")

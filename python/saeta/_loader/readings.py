@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Protocol
 
 from saeta import _core
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Table
+from saeta._files.parquet_ranges import ColumnsAhead
 from saeta._files.scan import ReadAhead, ReadOnRequest
 from saeta._loader.records import Batch, Load, Run, Span
 from saeta._parquet.decoder import Decoder
@@ -30,12 +32,19 @@ class Reader(Protocol):
         """Ends reading, also that of another thread."""
 
 
-class Reading(Protocol):
+class Reading(ABC):
     """Reads spans. `close` ends a read of another thread."""
 
+    @abstractmethod
     def read(self, spans: Sequence[Span]) -> Table:
         """Returns the rows of spans, in their order."""
 
+    def read_each(self, wanted: Sequence[Sequence[Span]]) -> Generator[Table, None, None]:
+        """Yields the rows of lists of spans, one after the other."""
+        for spans in wanted:
+            yield self.read(spans)
+
+    @abstractmethod
     def close(self) -> None:
         """Ends reading."""
 
@@ -104,7 +113,7 @@ class _Source:
         self._reading.close()
 
 
-class ReadingTable:
+class ReadingTable(Reading):
     """Reads spans of rows that are in memory."""
 
     def __init__(self, table: Table) -> None:
@@ -120,19 +129,31 @@ class ReadingTable:
         pass
 
 
-class ReadingFiles:
+class ReadingFiles(Reading):
     """Reads spans of files: one call for each run of consecutive batches."""
 
     def __init__(
-        self, files: Files, ctx: Context, columns: list[str], ended: Callable[[], None] | None = None
+        self,
+        files: Files,
+        ctx: Context,
+        columns: list[str],
+        *,
+        ended: Callable[[], None] | None = None,
+        fetch: Callable[[Sequence[Sequence[Span]]], ColumnsAhead] | None = None,
     ) -> None:
-        """Reads `files`; `ended` is called by `close`."""
+        """Reads `files`.
+
+        Args:
+            ended: called by `close`.
+            fetch: begins to fetch from stores what `read_each` reads.
+        """
         self._files = files
         self.ctx = ctx
         self.columns = columns
         self._reader: Any = None
         self._closed = False
         self._ended = ended
+        self._fetch = fetch
 
     def read(self, spans: Sequence[Span]) -> Table:
         parts = []
@@ -143,6 +164,16 @@ class ReadingFiles:
             read = [Span(number, 0, batches[number].rows) for number in range(begin, begin + last - first)]
             parts += _slices(self._files.read_batches(self, file, first, last), read, together)
         return _joined(parts)
+
+    def read_each(self, wanted: Sequence[Sequence[Span]]) -> Generator[Table, None, None]:
+        if self._fetch is None:
+            yield from super().read_each(wanted)
+            return
+        fetched = self._fetch(wanted)
+        try:
+            yield from super().read_each(wanted)
+        finally:
+            fetched.close()
 
     @contextmanager
     def ended_by_close(self, reader: Any) -> Iterator[None]:
@@ -187,7 +218,7 @@ class Parts(Protocol):
         """Yields spans that are of one part and follow each other, with the numbers of its batches."""
 
 
-class ReadingParts:
+class ReadingParts(Reading):
     """Reads spans of several data, one after the other."""
 
     def __init__(self, parts: Parts, readings: Sequence[Reading]) -> None:
@@ -198,12 +229,25 @@ class ReadingParts:
         found = [self._readings[number].read(inside) for number, inside in self._parts.in_parts(spans)]
         return _joined(found)
 
+    def read_each(self, wanted: Sequence[Sequence[Span]]) -> Generator[Table, None, None]:
+        divided = [list(self._parts.in_parts(spans)) for spans in wanted]
+        of_parts: dict[int, list[list[Span]]] = {}
+        for number, inside in chain.from_iterable(divided):
+            of_parts.setdefault(number, []).append(inside)
+        with ExitStack() as stack:
+            tables = {
+                number: stack.enter_context(closing(self._readings[number].read_each(lists)))
+                for number, lists in of_parts.items()
+            }
+            for parts in divided:
+                yield _joined([next(tables[number]) for number, _ in parts])
+
     def close(self) -> None:
         for reading in self._readings:
             reading.close()
 
 
-class ReadingScan:
+class ReadingScan(Reading):
     """The windows of a scan, one after the other."""
 
     def __init__(self, scan: Any) -> None:
@@ -217,7 +261,7 @@ class ReadingScan:
         self._scan.close()
 
 
-class ReadingPlanned:
+class ReadingPlanned(Reading):
     """Reads each list of spans when it is wanted, by one plan."""
 
     def __init__(self, planned: Any, ctx: Context) -> None:
@@ -227,12 +271,16 @@ class ReadingPlanned:
         self._scan: Any = None
 
     def read(self, spans: Sequence[Span]) -> Table:
-        self._scan = self._planned.scan_spans(self._ctx, [spans], 1)
+        with closing(self.read_each([spans])) as tables:
+            return next(tables)
+
+    def read_each(self, wanted: Sequence[Sequence[Span]]) -> Generator[Table, None, None]:
+        self._scan = self._planned.scan_spans(self._ctx, wanted, max(1, len(wanted)))
         try:
             if self._closed:
                 raise ClosedError("the loader is closed")
-            table: Table = self._scan.next()
-            return table
+            for _ in wanted:
+                yield self._scan.next()
         finally:
             self._scan = None
 
@@ -243,11 +291,8 @@ class ReadingPlanned:
             scan.close()
 
 
-class ReadingWhole:
+class ReadingWhole(Reading):
     """Cuts the spans of loads out of compressed batches.
-
-    One that has rows of two neighbouring loads is read once: what was read for a load stays until the next
-    one is cut.
 
     Args:
         reading: reads what `spans_to_read` returns, without lists that are empty.
@@ -255,17 +300,40 @@ class ReadingWhole:
 
     def __init__(self, reading: Reading, loads: Sequence[Load], batches: Sequence[Batch]) -> None:
         self._reading = reading
+        self._whole = WholeBatches(loads, batches)
+
+    def read(self, spans: Sequence[Span]) -> Table:
+        wanted = self._whole.wanted
+        return self._whole.cut(spans, self._reading.read(wanted) if wanted else None)
+
+    def close(self) -> None:
+        self._reading.close()
+
+
+class WholeBatches:
+    """Compressed batches that the spans of loads are cut out of, one load after the other.
+
+    One that has rows of two neighbouring loads is read once: what was read for a load stays until the next
+    one is cut.
+    """
+
+    def __init__(self, loads: Sequence[Load], batches: Sequence[Batch]) -> None:
         self._batches = batches
         self._loads = [*loads, Load([], None)]
         self._wanted = spans_to_read(loads, batches)
         self._number = 0
         self._held: dict[Span, tuple[Table, int]] = {}  # a table, and where in it the rows begin
 
-    def read(self, spans: Sequence[Span]) -> Table:
+    @property
+    def wanted(self) -> list[Span]:
+        """What is read for the next load; nothing if it is held."""
+        return self._wanted[self._number]
+
+    def cut(self, spans: Sequence[Span], rows: Table | None) -> Table:
+        """Returns the spans of the next load, for which the wanted rows were read."""
         held, start = self._held, 0
-        if wanted := self._wanted[self._number]:
-            rows = self._reading.read(wanted)
-            for span in wanted:
+        if rows is not None:
+            for span in self.wanted:
                 held[span] = rows, start
                 start += span.rows
         self._number += 1
@@ -281,9 +349,6 @@ class ReadingWhole:
         following = [_read_for(span, self._batches) for span in self._loads[self._number].spans]
         self._held = {span: held[span] for span in following if span in held}
         return _joined([table.slice(first, last - first) for table, first, last in found])
-
-    def close(self) -> None:
-        self._reading.close()
 
 
 def spans_to_read(loads: Sequence[Load], batches: Sequence[Batch]) -> list[list[Span]]:

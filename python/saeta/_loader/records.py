@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from saeta._core import Table
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -16,6 +18,7 @@ class Selection:
     partitioning: Any = "hive"
     engine: Any = None
     filesystem: Any = None  # or StorageOptions
+    transform: Any = None  # a function that is called with each window; None: rows stay as they are
 
 
 class Steps(NamedTuple):
@@ -98,6 +101,31 @@ class Load(NamedTuple):
     spans: list[Span]
     taken: Taken | None
     turns: list[int] | None = None
+
+
+class Window(NamedTuple):
+    """Rows of a lane that are read at once.
+
+    Attributes:
+        number: among all windows of the order, which the permutation of its rows depends on.
+    """
+
+    spans: list[Span]
+    number: int
+
+
+class Part(NamedTuple):
+    """Rows of an epoch that are taken together.
+
+    Attributes:
+        turns: numbers of the batches in `tables`, in the order in which they are yielded; a table ends with a
+            batch. None: in their own order, and batches may go on with the next part.
+        slots: for each batch in that order, the slots of the rank that are passed with it. None: one each.
+    """
+
+    tables: list[Table]
+    turns: list[int] | None
+    slots: list[int] | None
 
 
 class Rank(NamedTuple):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Never
 
 from saeta._core import Column, DataType
-from saeta.errors import BudgetExceeded, Error, ExchangeError, TypeMismatch
+from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, TypeMismatch
 
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
+
+
+def refuse_repeated(names: Sequence[str], advice: str) -> None:
+    """Raises ColumnNameError if two columns have the same name."""
+    if len(set(names)) != len(names):
+        name, count = Counter(names).most_common(1)[0]
+        raise ColumnNameError(
+            f"columns: {count} columns are named {name!r}, and a batch has each name once: {advice}"
+        )
 
 
 def refuse_column(name: str, type: DataType, lists: DataType | None) -> Never:  # noqa: A002 - lexicon's word

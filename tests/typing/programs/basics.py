@@ -113,6 +113,8 @@ with sa.loader("data", ctx, batch_size=32, shuffle="rows", to="table") as tables
     assert_type(tables, sa.Loader[sa.Table])
     for rows in tables:
         assert_type(rows, sa.Table)
+changed = sa.loader("data", ctx, batch_size=32, transform=lambda rows: rows[::2], to="table")
+assert_type(changed, sa.Loader[sa.Table])
 with sa.loader("data", batch_size=32, nulls={"fare": "mask"}, lists="padded", codes=True) as batches:
     assert_type(next(iter(batches)), dict[str, Any])
 assert_type(batches.state_dict(), dict[str, Any])

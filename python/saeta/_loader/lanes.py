@@ -1,0 +1,284 @@
+"""Lanes whose windows a function of the program changes.
+
+Nobody knows beforehand how many rows a window has then. So the windows of a lane are read one after the
+other, as its rows are used up:
+
+    lane 0   [ window > function > order of rows ][ window ... ][ window ... ]
+    lane 1   [ window ... ][ window ... ]
+    slots    lane 0, lane 1, ... lane L-1, lane 0, ...      slot k has the next batch of lane k % L
+
+A slot of a lane that has no rows left has no batch. Rank r of n has the batches of the slots r, r + n, ...
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from math import gcd
+from typing import NamedTuple
+
+from saeta import _core
+from saeta._convert.tables import concat_tables
+from saeta._core import Context, Table
+from saeta._files.scan import ReadAhead, ReadOnRequest
+from saeta._loader.data import Data
+from saeta._loader.order import Order
+from saeta._loader.readings import Reader, Reading, WholeBatches
+from saeta._loader.records import Batch, Load, Part, Rank, Span, Window
+from saeta._loader.refusals import add_label
+from saeta.errors import ClosedError, Error
+
+Change = Callable[[Table, Sequence[Span]], Table]
+
+
+class Lane:
+    """The windows of a lane that are not read yet, and its rows that are not taken yet.
+
+    Args:
+        batches: of the source.
+        key: of the permutations of rows; None: rows keep their order.
+        begin: the number of its first rows that are passed over.
+        stride: a rank takes every `stride`-th batch of the lane.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Window],
+        batches: Sequence[Batch],
+        *,
+        key: int | None,
+        batch_rows: int,
+        begin: int,
+        stride: int,
+    ) -> None:
+        self._windows = deque(windows)
+        self._whole = None
+        if any(batches[span.batch].whole for window in windows for span in window.spans):
+            self._whole = WholeBatches([Load(window.spans, None) for window in windows], batches)
+        self._key = key
+        self._batch_rows = batch_rows
+        self._stride = stride
+        self._passed_over = begin
+        self._read: Table | None = None  # a window, until the function has returned
+        self._tables: deque[Table] = deque()
+        self._rows = 0
+        self.spans: list[Span] = []  # of the window that was read last
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all windows were read."""
+        return not self._windows
+
+    def wanted(self) -> list[Span]:
+        """Returns what is read for the next window; nothing if its rows are in memory."""
+        if self._read is not None:
+            return []
+        return self._windows[0].spans if self._whole is None else self._whole.wanted
+
+    def add(self, rows: Table | None, change: Change) -> None:
+        """Adds the next window, whose wanted rows were read. After a failure it can be added again."""
+        spans, number = self._windows[0]
+        if self._whole is not None and self._read is None:
+            rows = self._whole.cut(spans, rows)
+        if rows is not None:
+            self._read = rows.combine_chunks()
+        assert self._read is not None
+        made = change(self._read, spans)
+        count, over = made.num_rows, self._passed_over
+        if count > over and self._key is not None:
+            size = self._batch_rows
+            made = made._take_permuted(self._key, 0, 1, size, count, 1, 1, -(-count // size), number)
+        self._read = None
+        self._windows.popleft()
+        self.spans = spans
+        self._passed_over = max(0, over - count)
+        if count > over:
+            self._tables.append(made.slice(over) if over else made)
+            self._rows += count - over
+
+    def available(self, *, drop_last: bool) -> int:
+        """Returns the number of batches that can be taken."""
+        step = self._batch_rows * self._stride
+        if self.at_end and not drop_last:
+            return -(-self._rows // step)
+        return max(0, (self._rows - self._batch_rows) // step + 1)
+
+    def take(self, batches: int) -> Iterator[Table]:
+        """Yields batches, those that are neighbours as one table. Those of other ranks are passed over."""
+        if self._stride == 1:
+            yield self._pop(batches * self._batch_rows)
+            return
+        over = (self._stride - 1) * self._batch_rows
+        for _ in range(batches):
+            yield self._pop(self._batch_rows)
+            self._passed_over = max(0, over - self._rows)
+            if self._rows:
+                self._pop(over)
+
+    def _pop(self, count: int) -> Table:
+        parts = []
+        while count and self._tables:
+            first = self._tables.popleft()
+            if first.num_rows > count:
+                self._tables.appendleft(first.slice(count))
+                first = first.slice(0, count)
+            parts.append(first)
+            count -= first.num_rows
+            self._rows -= first.num_rows
+        return parts[0] if len(parts) == 1 else concat_tables(parts)
+
+
+class Turns(NamedTuple):
+    """Batches of lanes, taken in turns.
+
+    Attributes:
+        passed: the slots of the rank up to the last one of these.
+        spans: what was read for the rows.
+    """
+
+    part: Part
+    passed: int
+    spans: list[Span]
+
+
+class Lanes:
+    """Reads the lanes of a rank. After a failure, the next call of `next` repeats the failed step.
+
+    Args:
+        lanes: in the order of their turns.
+        describe: returns the place of spans.
+        most: the number of batches that are taken at once.
+        passed: the slots of the rank before the first ones of these.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        reading: Reading,
+        change: Change,
+        describe: Callable[[Sequence[Span]], str],
+        *,
+        drop_last: bool,
+        most: int,
+        passed: int,
+    ) -> None:
+        self._lanes = lanes
+        self._reading = reading
+        self._change = change
+        self._describe = describe
+        self._drop_last = drop_last
+        self._most = most
+        self._passed = passed
+        self._cancellation = _core._Cancellation()
+
+    def next(self) -> Turns | None:
+        """Returns the next batches of all lanes that have some, None if no lane has."""
+        with self._cancellation:
+            while needy := [lane for lane in self._lanes if not (lane.at_end or self._available(lane))]:
+                self._read(needy)
+        having = [place for place, lane in enumerate(self._lanes) if self._available(lane)]
+        if not having:
+            return None
+        lanes = [self._lanes[place] for place in having]
+        count = min(max(1, self._most // len(having)), *map(self._available, lanes))
+        turns = [number * count + turn for turn in range(count) for number in range(len(lanes))]
+        before = range(self._passed, self._passed + count * len(self._lanes), len(self._lanes))
+        slots = [passed + place + 1 for passed in before for place in having]
+        self._passed = before.stop
+        tables = [table for lane in lanes for table in lane.take(count)]
+        return Turns(Part(tables, turns, slots), before.stop, [span for lane in lanes for span in lane.spans])
+
+    def close(self) -> None:
+        """Ends a read of another thread. A function that runs is not ended."""
+        self._cancellation.cancel()
+        self._reading.close()
+
+    def _available(self, lane: Lane) -> int:
+        return lane.available(drop_last=self._drop_last)
+
+    def _read(self, lanes: Sequence[Lane]) -> None:
+        wanted = [lane.wanted() for lane in lanes]
+        with closing(self._reading.read_each([spans for spans in wanted if spans])) as tables:
+            for lane, spans in zip(lanes, wanted, strict=True):
+                try:
+                    rows = next(tables) if spans else None
+                except Error as failure:
+                    if not isinstance(failure, ClosedError):
+                        add_label(failure, f"reading {self._describe(spans)}")
+                    raise
+                lane.add(rows, self._change)
+
+
+class ChangedRows:
+    """The rows of a rank in an epoch, whose windows a function changes.
+
+    Args:
+        most: the number of batches that are taken at once.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        ctx: Context,
+        columns: Sequence[str],
+        order: Order,
+        change: Change,
+        *,
+        epoch: int,
+        rank: Rank,
+        drop_last: bool,
+        most: int,
+    ) -> None:
+        self._data = data
+        self._ctx = ctx
+        self._columns = columns
+        self._order = order
+        self._change = change
+        self._epoch = epoch
+        self._rank = rank
+        self._drop_last = drop_last
+        self._most = most
+        self._passed = 0  # slots of the rank
+        self._spans: list[Span] = []
+
+    def open(self, ahead: int) -> Reader:
+        begin, number, step = self._rank
+        order, shared = self._order, gcd(step, self._order.lanes)
+        slots = range(begin + number + self._passed * step, sys.maxsize, step)[: order.lanes // shared]
+        windows = order.windows(self._epoch, [slot % order.lanes for slot in slots])
+        lanes = [
+            Lane(
+                of_lane,
+                self._data.batches,
+                key=order.key(self._epoch),
+                batch_rows=order.batch_size,
+                begin=slot // order.lanes * order.batch_size,
+                stride=step // shared,
+            )
+            for slot, of_lane in zip(slots, windows, strict=True)
+        ]
+        reading = self._data.reading(self._ctx, self._columns)
+        source = Lanes(
+            lanes,
+            reading,
+            self._change,
+            self._data.describe,
+            drop_last=self._drop_last,
+            most=self._most,
+            passed=self._passed,
+        )
+        if ahead == 0 or (self._data.is_table and self._ctx.device != "host"):
+            return ReadOnRequest(source, source.next, "loader")
+        return ReadAhead(source, source.next, ahead, "loader")
+
+    def note(self, part: Turns) -> Part:
+        self._passed, self._spans = part.passed, part.spans
+        return part.part
+
+    def next_place(self) -> str:
+        return ""  # failures have it already
+
+    def place(self) -> str:
+        return self._data.describe(self._spans)
