@@ -4,7 +4,7 @@
 //           memory. A node remembers the points after which its block is unused. A shard has one list of
 //           nodes for each size class. Most of its blocks were used on the shard's own timeline, so their
 //           reuse needs no wait.
-// Thread    One thread at a time owns a shard; it pushes and pops. Any thread may take a whole list.
+// Thread    One thread at a time owns a shard. Any thread may push, pop, and take a whole list.
 // Owner     A cache shares its shards with the threads that use them, so either may end first. A thread that
 //           ends gives up its shards; other threads take them over with the blocks in them
 //           (`cache_shard::owned`).
@@ -60,16 +60,18 @@ public:
   /// Whether another thread took the list since the owner's last miss. Guarded by the cache's lock.
   std::array<bool, cache_classes::most> list_stolen{};
 
-  /// Owner only.
   void push(cache_node* freed) noexcept {
     auto& head = lists_[freed->size_class];
     const std::lock_guard hold(lock_);
     freed->next = head.load(std::memory_order_relaxed);
     head.store(freed, std::memory_order_relaxed);
   }
-  /// Owner only; null when the list is empty.
+  /// Null when the list is empty.
   cache_node* pop(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
+    if (head.load(std::memory_order_relaxed) == nullptr) {
+      return nullptr;
+    }
     const std::lock_guard hold(lock_);
     cache_node* const first = head.load(std::memory_order_relaxed);
     if (first != nullptr) [[likely]] {
@@ -77,7 +79,7 @@ public:
     }
     return first;
   }
-  /// Any thread: takes the whole list, linked by `next`.
+  /// Takes the whole list, linked by `next`.
   cache_node* take(std::size_t size_class) noexcept {
     auto& head = lists_[size_class];
     if (head.load(std::memory_order_relaxed) == nullptr) {
@@ -88,7 +90,7 @@ public:
     head.store(nullptr, std::memory_order_relaxed);
     return first;
   }
-  /// Owner only: pushes a taken list.
+  /// Pushes a taken list.
   void push_all(cache_node* list) noexcept {
     while (list != nullptr) {
       push(std::exchange(list, list->next));

@@ -80,10 +80,6 @@ std::shared_ptr<cache_shard> cache_store::claim(timeline_id timeline) {
 
 cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
   lock_type lock(mutex_);
-  const auto take_collected = [&] { // after a collection, the free blocks of other shards are common
-    cache_node* const freed = take_common(shard, size_class);
-    return freed != nullptr ? freed : take_other_timeline(shard, size_class);
-  };
   for (;;) {
     if (cache_node* const fresh = carve(shard, size_class)) {
       return fresh;
@@ -91,23 +87,23 @@ cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
     if (cache_node* const freed = take_same_timeline(shard, size_class)) {
       return freed;
     }
-    if (cache_node* const freed = take_common(shard, size_class)) {
-      return freed;
+    if (cache_node* const ready = take_ready(shard, size_class)) {
+      return ready;
     }
     if (!wants_more(shard, size_class)) {
-      if (cache_node* const freed = take_other_timeline(shard, size_class)) {
+      if (cache_node* const freed = take_pending(shard, size_class)) {
         return freed;
       }
     }
     try {
       if (!add_slab(size_class, lock)) {
-        return take_collected();
+        return take_pending(shard, size_class);
       }
     } catch (const error& refused) {
       if (refused.code() != errc::out_of_memory) {
         throw;
       }
-      if (cache_node* const freed = take_collected()) {
+      if (cache_node* const freed = take_pending(shard, size_class)) {
         return freed;
       }
       throw;
@@ -164,36 +160,55 @@ cache_node* cache_store::take_same_timeline(cache_shard& shard, std::size_t size
   return nullptr;
 }
 
-cache_node* cache_store::take_common(cache_shard& shard, std::size_t size_class) {
-  const auto better = [&](const cache_node& node) { // needs no wait
+cache_node* cache_store::take_ready(cache_shard& shard, std::size_t size_class) {
+  if (cache_node* const ready = take_ready_of(common_, shard, size_class)) {
+    return ready;
+  }
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    cache_shard& victim = *shards_[next_victim_++ % shards_.size()];
+    if (victim.timeline == shard.timeline) {
+      continue;
+    }
+    if (cache_node* const ready = take_ready_of(victim, shard, size_class)) {
+      note_theft(victim, size_class);
+      return ready;
+    }
+  }
+  return nullptr;
+}
+
+cache_node* cache_store::take_ready_of(cache_shard& from, cache_shard& shard, std::size_t size_class) {
+  const auto needs_no_wait = [&](const cache_node& node) {
     return !node.others && (node.after.timeline == shard.timeline || is_known_passed(node.after));
   };
-  cache_node* chosen = nullptr;
-  cache_node* looked_at = nullptr;
+  cache_node* pending = nullptr;
+  cache_node* ready = nullptr;
   for (std::size_t i = 0; i < most_moved; ++i) {
-    cache_node* const node = common_.pop(size_class);
+    cache_node* const node = from.pop(size_class);
     if (node == nullptr) {
       break;
     }
-    if (chosen == nullptr) {
-      chosen = node;
-    } else if (!better(*chosen) && better(*node)) {
-      link(std::exchange(chosen, node), looked_at);
+    if (!needs_no_wait(*node)) {
+      link(node, pending);
+    } else if (ready == nullptr) {
+      ready = node;
     } else {
-      link(node, looked_at);
+      shard.push(node);
     }
   }
-  shard.push_all(looked_at);
-  return chosen;
+  from.push_all(pending);
+  return ready;
 }
 
-cache_node* cache_store::take_other_timeline(cache_shard& shard, std::size_t size_class) {
+cache_node* cache_store::take_pending(cache_shard& shard, std::size_t size_class) {
+  if (cache_node* const freed = common_.pop(size_class)) {
+    return freed;
+  }
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     cache_shard& victim = *shards_[next_victim_++ % shards_.size()];
     cache_node* const freed = victim.timeline == shard.timeline ? nullptr : victim.take(size_class);
     if (freed != nullptr) {
-      victim.list_stolen[size_class] = true;
-      ++steals_;
+      note_theft(victim, size_class);
       shard.push_all(freed->next);
       return freed;
     }
@@ -201,11 +216,16 @@ cache_node* cache_store::take_other_timeline(cache_shard& shard, std::size_t siz
   return nullptr;
 }
 
+void cache_store::note_theft(cache_shard& victim, std::size_t size_class) {
+  victim.list_stolen[size_class] = true;
+  ++steals_;
+}
+
 cache_node* cache_store::take_larger(cache_shard& shard, std::size_t size_class) {
   const lock_type lock(mutex_);
   for (std::size_t larger = size_class + 1; larger < classes_.count(); ++larger) {
-    for (auto take : {&cache_store::carve, &cache_store::take_same_timeline, &cache_store::take_common,
-                      &cache_store::take_other_timeline}) {
+    for (auto take : {&cache_store::carve, &cache_store::take_same_timeline, &cache_store::take_ready,
+                      &cache_store::take_pending}) {
       if (cache_node* const freed = (this->*take)(shard, larger)) {
         return freed;
       }
@@ -219,12 +239,17 @@ bool cache_store::wants_more(cache_shard& shard, std::size_t size_class) {
   if (std::exchange(shard.list_stolen[size_class], false)) {
     ++kind.contended_misses;
   }
-  if (!classes_.small(size_class) || kind.contended_misses < contention_threshold ||
-      kind.slabs.size() > shards_.size()) {
+  const std::uint64_t held = held_.load(std::memory_order_relaxed);
+  if (held >= limit()) {
     return false;
   }
-  kind.contended_misses = 0;
-  return held_.load(std::memory_order_relaxed) < limit();
+  const bool mostly_used = unused_bytes() < held / 2;
+  const bool contended = classes_.small(size_class) && kind.contended_misses >= contention_threshold &&
+                         kind.slabs.size() <= shards_.size();
+  if (contended) {
+    kind.contended_misses = 0;
+  }
+  return contended || mostly_used;
 }
 
 void cache_store::reserve_nodes(std::size_t count) {

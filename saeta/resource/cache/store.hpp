@@ -2,9 +2,11 @@
 // calls upstream.
 //
 // Order     A miss looks, in this order, for a block of a slab that was never used, for blocks that others
-//           freed on the same timeline, for blocks without an owner, for blocks of another timeline, and for
-//           a new slab. When two threads or streams keep taking the same few blocks from each other, the
-//           class gets another slab instead.
+//           freed on the same timeline, for blocks without an owner or of another timeline whose work is
+//           known to have passed, for other such blocks, and for a new slab. A stream waits for the users of
+//           a block whose work is pending, so streams that share few blocks run one after the other. So a new
+//           slab comes before pending blocks while more bytes of the cache are in use than not, or when
+//           threads keep taking the same few blocks from each other.
 // Bound     Slabs are added while the cache stays within its limit; to make room, unused slabs of all classes
 //           go back first. If there is no room for a slab, the block is allocated alone, with just the bytes
 //           it needs, up to one slab beyond the limit. If that has no room either, a free block of a larger
@@ -79,8 +81,14 @@ private:
   // Blocks (store.cpp)
   [[nodiscard]] cache_node* carve(cache_shard& shard, std::size_t size_class);
   [[nodiscard]] cache_node* take_same_timeline(cache_shard& shard, std::size_t size_class);
-  [[nodiscard]] cache_node* take_common(cache_shard& shard, std::size_t size_class);
-  [[nodiscard]] cache_node* take_other_timeline(cache_shard& shard, std::size_t size_class);
+  /// Returns a block without an owner or of another timeline that needs no wait.
+  [[nodiscard]] cache_node* take_ready(cache_shard& shard, std::size_t size_class);
+  /// Returns such a block of a shard, and moves a few more of them.
+  [[nodiscard]] cache_node* take_ready_of(cache_shard& from, cache_shard& shard, std::size_t size_class);
+  /// Returns a block without an owner or of another timeline, whose work may be pending.
+  [[nodiscard]] cache_node* take_pending(cache_shard& shard, std::size_t size_class);
+  void note_theft(cache_shard& victim, std::size_t size_class);
+  /// Whether to add a slab rather than take a pending block.
   [[nodiscard]] bool wants_more(cache_shard& shard, std::size_t size_class);
   void reserve_nodes(std::size_t count);
 

@@ -159,6 +159,7 @@ TEST_P(caching, a_steal_a_trim_and_a_large_free_do_not_invalidate_captures) {
   const stream others(shared_device());
   put(get(size, first()), first());
   const block beyond = get(most + 1, first());
+  cache_->set_soft_limit(cache_->statistics().held); // otherwise the cache grows
   graph_capture capture(device(), others.ref().native_handle()); // not announced to Saeta
   const block stolen = get(size, second());
   EXPECT_EQ(cache_->statistics().steals, 1U);
@@ -186,6 +187,27 @@ TEST_P(caching, a_block_of_an_idle_stream_needs_no_wait) {
     held->open();
   }
   put(stolen, second());
+}
+
+TEST_P(caching, streams_do_not_wait_for_each_other_while_most_memory_is_in_use) {
+  make();
+  const std::array used{get(size, first()), get(size, first())};
+  const block pending = get(size, first());
+  const device_memory target(first(), size);
+  const auto held = close_gate(first().native_handle());
+  copy(pending, target, first());
+  put(pending, first());
+  const block added = get(size, second());
+  fill(added, 2, second());
+  device().synchronize_stream(second().native_handle()); // would hang if the allocation had waited
+  if (held) {
+    EXPECT_NE(added.pointer, pending.pointer);
+    held->open();
+  }
+  put(added, second());
+  for (const block& each : used) {
+    put(each, first());
+  }
 }
 
 TEST_P(caching, a_slab_whose_free_failed_is_reused_after_all_its_users) {

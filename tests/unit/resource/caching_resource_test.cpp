@@ -57,6 +57,7 @@ TEST_F(cache, makes_another_stream_wait_once_for_all_stolen_blocks) {
   const block another = get(large, first());
   put(before, first());
   put(another, first());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   EXPECT_CALL(*driver_, record_context(_)).Times(0);
   EXPECT_CALL(*driver_, record_event(_, first().native_handle())).Times(1);
   EXPECT_CALL(*driver_, wait_event(second().native_handle(), _)).Times(1);
@@ -69,6 +70,40 @@ TEST_F(cache, makes_another_stream_wait_once_for_all_stolen_blocks) {
   put(a, second());
   put(b, second());
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
+}
+
+TEST_F(cache, takes_an_unused_block_of_another_stream_without_a_wait) {
+  const block pending = get(large, first());
+  const block passed = get(large, first());
+  put(passed, first());
+  synchronize(mark(first()));
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  put(pending, first());
+  EXPECT_CALL(*driver_, wait_event(_, _)).Times(0);
+  const block taken = get(large, second());
+  EXPECT_EQ(taken.pointer, passed.pointer);
+  put(taken, second());
+  ::testing::Mock::VerifyAndClearExpectations(driver_.get());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
+}
+
+TEST_F(cache, adds_a_slab_rather_than_wait_while_most_of_it_is_in_use) {
+  const std::array used{get(large, first()), get(large, first())};
+  const block pending = get(large, first());
+  put(pending, first());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
+  const block added = get(large, second());
+  EXPECT_NE(added.pointer, pending.pointer);
+  EXPECT_EQ(made_->statistics().slabs, 4U);
+  for (const block& each : used) {
+    put(each, first());
+  }
+  const block waited = get(large, second()); // three of four slabs are unused
+  EXPECT_EQ(made_->statistics().slabs, 4U);
+  put(waited, second());
+  put(added, second());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
 }
 
 TEST_F(cache, makes_the_first_use_wait_for_a_pending_slab_allocation) {
@@ -376,12 +411,14 @@ TEST_F(cache, remembers_what_a_stream_has_already_waited_for) {
     put(each, first());
   }
   put(get(2 * large, second()), second());
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   EXPECT_CALL(*driver_, wait_event(second().native_handle(), _)).Times(1);
   const std::array taken{get(large, second()), get(2 * large, second()), get(large, second())};
   ::testing::Mock::VerifyAndClearExpectations(driver_.get());
   for (const block& each : taken) {
     put(each, second());
   }
+  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
 }
 
 TEST_F(cache, counts_a_large_block_whose_free_fails) {
