@@ -27,9 +27,9 @@ from saeta._files.parquet_ranges import ColumnsAhead
 from saeta._files.readers import ReadOptions, describe_source, open_reader, opened
 from saeta._files.sources import name_of, open_remote, remote_place
 from saeta._loader.readings import (
-    DecodedFiles,
     Reader,
     Reading,
+    ReadingDecoded,
     ReadingFiles,
     ReadingParts,
     ReadingPlanned,
@@ -42,7 +42,6 @@ from saeta._loader.readings import (
 )
 from saeta._loader.records import Batch, Load, Run, Selection, Span
 from saeta._optional import load
-from saeta._parquet.decoder import Decoder
 from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
 from saeta._parquet.plan import Plan
@@ -337,25 +336,25 @@ class _OfParquet(_OfFiles):
             fetched = self._set.fetch(columns, self._row_groups_of(spans))
             reading = ReadingFiles(self, ctx, list(columns), ended=fetched.close)
             return reader_of(ReadingWhole(reading, loads, self.batches), loads, ahead)
-        decoder = self._decoder(self._plan, ctx, columns)
-        files = DecodedFiles(self, decoder)
+        decoded = self._decoded(self._plan, ctx, columns)
         # Row groups are decoded once also if they have rows of two loads.
         wanted = [Load(spans, None) for spans in spans_to_read(loads, self.batches) if spans]
-        reads = parallel_reader_of(ReadingFiles(files, ctx, list(columns)), wanted, ahead, decoder.end)
+        reads = parallel_reader_of(decoded, wanted, ahead, decoded.close)
         return reader_of(ReadingWhole(ReadingScan(reads), loads, self.batches), loads, 0)
 
     def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
         if self._plan is not None:
-            decoder = self._decoder(self._plan, ctx, columns)
-            return ReadingFiles(DecodedFiles(self, decoder), ctx, list(columns), ended=decoder.end)
+            return self._decoded(self._plan, ctx, columns)
 
         def fetch(wanted: Sequence[Sequence[Span]]) -> ColumnsAhead:
             return self._set.fetch(columns, self._row_groups_of(wanted))
 
         return ReadingFiles(self, ctx, list(columns), fetch=fetch if limited_host(ctx) is None else None)
 
-    def _decoder(self, plan: Plan, ctx: Context, columns: Sequence[str]) -> Decoder:
-        return decoder_of(plan.narrowed(columns), self._engine, ctx, self._set, None)
+    def _decoded(self, plan: Plan, ctx: Context, columns: Sequence[str]) -> ReadingDecoded:
+        decoder = decoder_of(plan.narrowed(columns), self._engine, ctx, self._set, None)
+        by_place = {(group.file, group.number): group for group in decoder.plan.groups}
+        return ReadingDecoded(decoder, [by_place.get(place) for place in self._places])
 
     @cached_property
     def dictionaries(self) -> frozenset[str]:  # asked for where codes are wanted

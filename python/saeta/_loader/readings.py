@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Protocol
 
 from saeta import _core
@@ -17,9 +17,11 @@ from saeta._files.scan import ReadAhead, ReadOnRequest
 from saeta._loader.records import Batch, Load, Run, Span
 from saeta._parquet.decoder import Decoder
 from saeta._parquet.ordered_reads import OrderedReads
-from saeta._parquet.parts import Part
+from saeta._parquet.parts import Group, parts_of
 from saeta._parquet.reading import joined
 from saeta.errors import ClosedError
+
+MOST_BYTES = 1 << 30  # of the values that one call decodes
 
 
 class Reader(Protocol):
@@ -196,19 +198,27 @@ class ReadingFiles(Reading):
             reader.close()
 
 
-class DecodedFiles:
-    """Parquet files whose row groups a device decodes."""
+class ReadingDecoded(Reading):
+    """Reads Parquet files that a device decodes: the row groups of all spans by as few calls as possible.
 
-    def __init__(self, files: Files, decoder: Decoder) -> None:
-        self.batches = files.batches
-        self.runs = files.runs
+    Args:
+        groups: the row group that each batch is; None: it has no rows.
+    """
+
+    def __init__(self, decoder: Decoder, groups: Sequence[Group | None]) -> None:
         self._decoder = decoder
-        self._groups = {(group.file, group.number): group for group in decoder.plan.groups}
+        self._groups = groups
 
-    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
-        numbers = [(file, number) for number in range(first, last) if (file, number) in self._groups]
-        part = Part([self._groups[number] for number in numbers])
-        return joined(self._decoder, list(self._decoder.decode(part)))
+    def read(self, spans: Sequence[Span]) -> Table:
+        wanted = [(group, span) for span in spans if (group := self._groups[span.batch]) is not None]
+        groups = sorted({group for group, _ in wanted})
+        parts = parts_of(groups, self._decoder.plan.files, MOST_BYTES)
+        rows = joined(self._decoder, [table for part in parts for table in self._decoder.decode(part)])
+        starts = dict(zip(groups, accumulate((group.rows for group in groups), initial=0), strict=False))
+        return _joined([rows.slice(starts[group] + span.first, span.rows) for group, span in wanted])
+
+    def close(self) -> None:
+        self._decoder.end()
 
 
 class Parts(Protocol):
