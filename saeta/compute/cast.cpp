@@ -139,6 +139,7 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   if (rows == 0) {
     return column::empty(ctx, to);
   }
+  const bool rounds = rule == cast_rule::round || (to.is_floating() && !from.is_integer());
   if (!ctx->on_host()) {
     require_alignment("casting numbers", reinterpret_cast<const void*>(source.values().address()),
                       from.byte_width());
@@ -168,7 +169,7 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
        .from = from.is_decimal() ? number_kind{} : number_kind_of_number(from),
        .decimal = from.is_decimal() ? source_of_decimals(from) : decimal_source{},
        .to = number_kind_of_number(to),
-       .rounds = rule == cast_rule::round,
+       .rounds = rounds,
        .count = rows,
        .target = target,
        .bad_row = bad_row});

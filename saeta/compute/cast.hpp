@@ -34,9 +34,11 @@ table conform(const table& source, std::shared_ptr<const schema_index> fields);
 column nulls(const std::shared_ptr<context>& ctx, const data_type& type, std::int64_t rows);
 
 enum class cast_rule {
-  exact, ///< the number must be equal in the other type
-  /// Floats and decimals become the nearest integer, ties to even, and numbers the nearest float. The range
-  /// is still checked for integers; floats beyond the range become infinite.
+  /// Floats and decimals become the nearest float, ties to even; beyond its range they become infinite. Any
+  /// other number must be equal in the other type.
+  exact,
+  /// Also integers become the nearest float, and floats and decimals the nearest integer. The range of
+  /// integers is still checked.
   round,
 };
 

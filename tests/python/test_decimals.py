@@ -90,16 +90,7 @@ def check_casts(random, ctx):
                 assert got == (None if value is None else float("inf") if value > 0 else float("-inf"))
             else:
                 assert got == float(nearest_float(value, dtype)), (value, name)
-        exact = [
-            value is None or Fraction(value) == Fraction(got)
-            for got, value in zip(rows, values, strict=True)
-            if got is None or np.isfinite(got)
-        ]
-        if all(exact) and len(exact) == len(values):
-            assert column.cast(name).to_pylist() == rows
-        else:
-            with pytest.raises(sa.OutOfRange, match="has no equal"):
-                column.cast(name)
+        assert column.cast(name).to_pylist() == rows
     for name in INTEGERS:
         check_integers(column, values, name)
 
@@ -151,9 +142,9 @@ def test_decimals_of_every_width_are_cast(device, make):
 
 def test_one_tenth_is_cast_to_pythons_float(device):
     column = column_of([1], pa.decimal128(38, 1), device)
-    assert column.cast("float64", cast="round").to_pylist() == [0.1]
+    assert column.cast("float64").to_pylist() == [0.1]
     with pytest.raises(sa.OutOfRange, match=r"permit rounding \(cast='round'\)"):
-        column.cast("float64")
+        column.cast("int64")
 
 
 def test_the_extreme_values_of_each_width_are_cast(device):

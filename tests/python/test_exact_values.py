@@ -78,6 +78,27 @@ def test_values_that_stay_equal_are_converted(host, given, type_, values):
     assert sa.table({"x": given}, host, schema=schema)["x"].to_pylist() == values
 
 
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_fractions_become_the_nearest_float(host, name):
+    numbers = [0.1, -2.5, 1 / 3, 65504.0, 1e-9]
+    nearest = np.array(numbers, name).tolist()
+    assert pa.array(numbers).cast({"float16": "halffloat"}.get(name, name)).to_pylist() == nearest
+    wanted = f"list<item: {name}>"
+    for given in (
+        numbers,
+        np.array(numbers),
+        [np.float64(each) for each in numbers],
+        [Fraction(each) for each in numbers],
+        [Decimal(each) for each in numbers],
+        pd.array(numbers, "Float64"),
+    ):
+        assert sa.column("x", given, name, host).to_pylist() == nearest
+        assert sa.table({"x": given}, host, schema={"x": name})["x"].to_pylist() == nearest
+    assert sa.column("x", numbers, ctx=host).cast(name).to_pylist() == nearest
+    assert sa.column("x", [numbers], wanted, host).to_pylist() == [nearest]
+    assert sa.column("x", [0.1, None], name, host).fill_null(0.1).to_pylist() == [nearest[0]] * 2
+
+
 def test_a_nan_stays_a_nan(host):
     for given in ([float("nan"), 1.0], np.array([np.nan, 1.0])):
         column = sa.column("x", given, "float32", host)
@@ -89,7 +110,6 @@ def test_a_nan_stays_a_nan(host):
     ("given", "type_", "said"),
     [
         ([1, 7.9], "int64", "row 1 is 7.9, which int64 can't represent: cast='truncate' makes it 7"),
-        ([0.5, 0.1], "float32", "row 1 is 0.1, which float can't represent"),
         ([1e300], "float32", "row 0 is 1e.300, which float can't represent$"),
         ([2**53 + 1], "float64", "row 0 is 9007199254740993"),
         ([10**400], "float64", "row 0 is 1000"),
@@ -102,7 +122,8 @@ def test_a_nan_stays_a_nan(host):
             "int32",
             "row 0 is Decimal.'12.75'., which int32 can't represent: cast='truncate' makes it 12",
         ),
-        ([Decimal("0.1")], "float64", "row 0 is Decimal"),
+        ([Decimal("1e400")], "float64", "row 0 is Decimal"),
+        ([0.5, 70000.0], "float16", "row 1 is 70000.0, which halffloat can't represent$"),
         ([0.1], "decimal128(5, 2)", "row 0 is 0.1"),
         ([NOON], "date32", "row 0 is 2031-05-01 12:30:01.000005, .* makes it 2031-05-01"),
         ([NOON], "timestamp[s]", "row 0 is 2031-05-01 12:30:01.000005, .* makes it 2031-05-01 12:30:01"),

@@ -67,7 +67,7 @@ def table(
         ctx: a Context or the name of a device. None: the context of the first Column, else the best device.
         schema: names, types, nullability and metadata that the table must have: what `saeta.schema` takes, or
             a list of names, which leaves the types to the data. Python values and NumPy arrays are
-            converted to the types exactly.
+            converted as by `saeta.column`.
         cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
             tensor only 'reinterpret'.
         index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
@@ -119,12 +119,12 @@ def column(
             Index of pandas) or a sequence of Python values, which pyarrow converts. Masked values of a NumPy
             array become nulls. A DLPack capsule is consumed if the column can be made.
         type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
-            NumPy arrays and arrays of pandas are converted to it if every value stays equal. Any other object
-            must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
+            NumPy arrays and arrays of pandas are converted to it if every value stays equal; floats and
+            decimals become the nearest float. Any other object must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
             data.
         ctx: a Context or the name of a device. None: the context of a Column, else the best device.
         cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
-            date, the nanoseconds of a time in microseconds. Floats are rounded to the type. 'reinterpret'
+            date, the nanoseconds of a time in microseconds. Integers become the nearest float. 'reinterpret'
             takes the bits of integers as integers of the other sign, or as the ticks of dates, times,
             timestamps and durations of the same width. It also takes timestamps without a zone as UTC. None:
             no conversion that changes values.

@@ -1,4 +1,7 @@
-"""Converts NumPy arrays to another type exactly. An error names the first value that does not stay equal."""
+"""Converts NumPy arrays to another type: floats to the nearest float, all other values exactly.
+
+An error names the first value that the type can't represent.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,8 @@ def _numbers(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     target = numpy.dtype(wanted.dtype)
     with numpy.errstate(all="ignore"):  # unrepresentable values are found by comparison below
         within, converted = _cut(numpy, values, target)
-        fits = within if cast is not None else within & _is_equal(numpy, values, converted)
+        rounds = cast is not None or values.dtype.kind == target.kind == "f"
+        fits = within if rounds else within & _is_equal(numpy, values, converted)
     _require(name, values, fits, mask, wanted, within, converted)
     return converted if mask is None else numpy.ma.array(converted, mask=mask)
 
@@ -108,8 +112,7 @@ def _is_equal(numpy: Any, values: Any, converted: Any) -> Any:
         bounds = numpy.iinfo(values.dtype)
         inside = (wide >= float(bounds.min)) & (wide < float(int(bounds.max) + 1))
         return inside & (numpy.where(inside, wide, 0).astype(values.dtype) == values)
-    same = converted.astype(values.dtype) == values
-    return same | numpy.isnan(values) if values.dtype.kind == converted.dtype.kind == "f" else same
+    return converted.astype(values.dtype) == values
 
 
 def _times(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:

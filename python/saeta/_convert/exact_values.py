@@ -1,4 +1,7 @@
-"""Converts Python values to Arrow arrays exactly. An error names the first value that does not stay equal."""
+"""Converts Python values to Arrow arrays: fractions to the nearest float, all other values exactly.
+
+An error names the first value that the type can't represent.
+"""
 
 from __future__ import annotations
 
@@ -289,6 +292,8 @@ def _equal(given: Any, back: Any) -> bool:
         given = _midnight(given)
     if isinstance(back, float) and math.isnan(back):
         return bool(given != given)
+    if isinstance(back, float) and not isinstance(given, int):  # rounded to the type, if it has the range
+        return math.isfinite(back) or bool(given == back)
     return bool(given == back)
 
 
