@@ -11,8 +11,12 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Context, _LentCapsule, from_dlpack
-from saeta.errors import ExchangeError, FormatError, TypeMismatch
+from saeta.errors import Error, ExchangeError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
+
+# What producers raise when they refuse to export a tensor: BufferError, by the standard. torch also raises
+# RuntimeError.
+REFUSALS = (BufferError, RuntimeError)
 
 # Pointer, read-only, typestr, shape, strides in bytes, version, stream, and the object that keeps the memory.
 Fields = tuple[int, bool, str, list[int], list[int] | None, int, int | None, Any]
@@ -41,7 +45,12 @@ def from_cuda_array(
         >>> column.to_pylist()
         [[0, 1, 2], [3, 4, 5]]
     """
-    if not hasattr(source, "__cuda_array_interface__"):
+    try:
+        offered = hasattr(source, "__cuda_array_interface__")
+    except REFUSALS as refusal:
+        refuse_export(source, refusal)
+        raise
+    if not offered:
         raise TypeMismatch(f"{type(source).__name__} has no __cuda_array_interface__")
     where = context_of(f"cuda:{_ordinal(source)}" if ctx is None else ctx)
     if where.device == "host":
@@ -56,6 +65,27 @@ PROTOCOLS: dict[str, Callable[..., Column]] = {
     "__dlpack__": from_dlpack,
     "__cuda_array_interface__": from_cuda_array,
 }
+
+
+def refuse_export(source: Any, refusal: BaseException) -> None:
+    """Raises ExchangeError for a producer's refusal to export its tensor.
+
+    Does nothing for errors of Saeta and for exceptions that are not about the tensor.
+    """
+    if isinstance(refusal, Error) or not isinstance(refusal, REFUSALS):
+        return
+    reason = _advice(source) or str(refusal).partition("\n")[0]  # torch appends where it was thrown
+    raise ExchangeError(f"{type(source).__name__} can't be exported: {reason}") from refusal
+
+
+def _advice(source: Any) -> str:
+    """Says what to pass in place of a tensor of torch that has no values in order."""
+    if getattr(getattr(source, "device", None), "type", None) == "meta":
+        return "a tensor on the meta device has a shape and no values"
+    layout = str(getattr(source, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        return f"its layout is {layout}: pass tensor.to_dense(), or its indices and values as columns"
+    return ""
 
 
 def is_tensor(source: Any) -> bool:

@@ -8,6 +8,7 @@
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/dlpack/exchange_api.hpp"
+#include "python/src/dlpack/torch_tensors.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -45,8 +46,6 @@ struct constants {
   PyObject* stream = PyUnicode_InternFromString("stream");
   PyObject* dl_device = PyUnicode_InternFromString("dl_device");
   PyObject* copy = PyUnicode_InternFromString("copy");
-  PyObject* torch = PyUnicode_InternFromString("torch");
-  PyObject* tensor = PyUnicode_InternFromString("Tensor");
   PyObject* numpy = PyUnicode_InternFromString("numpy");
   PyObject* numpy_ma = PyUnicode_InternFromString("numpy.ma");
   PyObject* masked_array = PyUnicode_InternFromString("MaskedArray");
@@ -152,12 +151,6 @@ std::shared_ptr<context> named_context(nb::handle given) {
   return nb::cast<const context_object&>(found).value;
 }
 
-/// True for CUDA tensors of torch, which exports a tensor only while its device is the thread's current
-/// device.
-bool needs_current_device(nb::handle source, tensor_device device) {
-  return device.type == kDLCUDA && is_instance_of(source, names().torch, names().tensor);
-}
-
 /// CuPy's current stream, on which its arrays are ready. For another stream, CuPy would create an event.
 /// Empty for objects of other libraries.
 std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_device device) {
@@ -174,28 +167,6 @@ std::optional<std::int64_t> current_stream_of_cupy(nb::handle source, tensor_dev
         .attr(nb::handle(names().ptr));
   });
   return dlpack_stream(nb::cast<std::int64_t>(stream));
-}
-
-/// Calls `ask` while the tensor's device is torch's current device.
-template <class Ask>
-nb::object on_its_device(tensor_device device, Ask ask) {
-  const nb::object current = foreign_call([&]() -> nb::object {
-    nb::object made = nb::handle(imported_module(names().torch)).attr("cuda").attr("device")(device.ordinal);
-    made.attr("__enter__")();
-    return made;
-  });
-  const auto leave = [&] {
-    foreign_call([&] { current.attr("__exit__")(nb::none(), nb::none(), nb::none()); });
-  };
-  nb::object made;
-  try {
-    made = ask();
-  } catch (...) {
-    leave();
-    throw;
-  }
-  leave();
-  return made;
 }
 
 /// @param dl_device  the requested device of the tensor; null: its own device
@@ -242,7 +213,7 @@ nb::object capsule_of(nb::handle source, tensor_device device, const context& ct
     }
   }
   const auto ask = [&] { return ask_for_capsule(source, dl_device, stream, how.copy); };
-  return needs_current_device(source, device) ? on_its_device(device, ask) : ask();
+  return is_torch_tensor(source) && device.type == kDLCUDA ? on_torch_device(device, ask) : ask();
 }
 
 /// Whether the import creates a view of host memory. It waits for nothing, so releasing the GIL is not
@@ -336,6 +307,9 @@ nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ct
   const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
   if (table == nullptr) {
     return {};
+  }
+  if (is_torch_tensor(source)) {
+    require_plain_values(source);
   }
   DLManagedTensorVersioned* found = nullptr;
   const int status =
@@ -488,6 +462,13 @@ nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_imp
   });
 }
 
+/// Raises an exception of a producer that refused to export, as the cause of an ExchangeError. Returns for
+/// other exceptions.
+void refuse_export(nb::handle source, nb::handle refusal) {
+  foreign_call(
+      [&] { nb::module_::import_("saeta._convert.from_tensors").attr("refuse_export")(source, refusal); });
+}
+
 nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bool> copy, std::string name,
                        bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
   if (cast && *cast != "reinterpret") {
@@ -520,7 +501,12 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
       return made;
     }
   }
-  std::rethrow_exception(refused);
+  try {
+    std::rethrow_exception(refused);
+  } catch (nb::python_error& refusal) {
+    refuse_export(source, refusal.value());
+    throw;
+  }
 }
 
 // The result depends on `columns`. All overloads have one docstring, which nanobind then shows once.
