@@ -20,7 +20,7 @@ def contexts(*, budget: int | str | None = None) -> list[Context]:
         A list of Context, in the order of `saeta.devices`.
 
     Raises:
-        InvalidError: a context exists with another budget.
+        InvalidError: more bytes than the budget are in use in a context that exists.
 
     Example:
         >>> import saeta as sa

@@ -226,21 +226,6 @@ std::shared_ptr<context> make_context(device_id device, const open_options& chos
 /// Checks that the options fixed at creation are those of the existing context.
 void require_same(const context& opened, const open_options& chosen) {
   const context_options& has = opened.options();
-  const auto shown = [](std::uint64_t limit) {
-    return limit == budget::unlimited ? std::string("no budget")
-                                      : concat("a budget of ", limit, " bytes (", human_bytes(limit), ")");
-  };
-  const std::uint64_t limit = opened.memory_budget()->statistics().limit;
-  if (chosen.budget && *chosen.budget != limit) {
-    throw error(
-        errc::invalid_argument,
-        concat(
-            "the context of ", to_string(opened.device()), " already exists with ", shown(limit), ", not ",
-            shown(*chosen.budget),
-            ": open it without a budget, then set the limit of the whole process (Context.budget in Python, "
-            "context::set_budget in C++) or limit your own part (Context.memory.child, "
-            "context::with_budget)"));
-  }
   if (chosen.stack) {
     stack_options wanted = has.memory;
     parse_stack(*chosen.stack, wanted);
@@ -311,6 +296,9 @@ std::shared_ptr<context> open_context(device_id device, const open_options& opti
     return place.opened;
   }
   require_same(*place.opened, options);
+  if (options.budget) {
+    place.opened->set_budget(*options.budget);
+  }
   return place.opened;
 }
 

@@ -53,7 +53,7 @@ device_id best_device();
 
 /// Explicit options of a device's context. The environment (runtime/environment.hpp) gives the other values.
 struct open_options {
-  std::optional<std::uint64_t> budget{}; ///< bytes
+  std::optional<std::uint64_t> budget{}; ///< bytes; of a context that exists, the new limit
   std::optional<std::string> stack{};    ///< in the syntax of parse_stack
   /// How long a request that does not fit waits for others to free memory.
   std::optional<std::chrono::milliseconds> wait{};
@@ -63,9 +63,8 @@ struct open_options {
 };
 
 /// The process's context of a device, created on first use.
-/// @throws error invalid_argument if the context exists with another budget, stack, wait or pool, or if it
-///         exists and `slabs` is given. A library that opens a device does not change the choices of another
-///         one.
+/// @throws error invalid_argument if the context exists with another stack, wait or pool, if it exists and
+///         `slabs` is given, or if more bytes than the budget are in use. Nothing has changed then.
 std::shared_ptr<context> open_context(device_id device, const open_options& options);
 std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
 

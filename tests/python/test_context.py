@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -32,17 +35,77 @@ def test_a_budget_can_be_a_share_of_the_device(host):
     assert host.budget == total // 2
 
 
-def test_opening_a_context_with_another_budget_names_both_solutions(host):
-    host.budget = "1GiB"
-    assert sa.context("host", budget="1024 MiB") == host
-    assert sa.context("host") == host
-    with pytest.raises(sa.InvalidError, match=r"1 GiB.*2 GiB.*Context\.budget.*memory\.child"):
-        sa.context("host", budget="2GiB")
-    assert host.budget == 1 << 30
-    host.budget = None
-    with pytest.raises(sa.InvalidError, match="no budget, not a budget of 2147483648 bytes"):
-        sa.context("host", budget="2GiB")
+def test_opening_a_context_again_with_another_budget_sets_it(host):
+    """The cell of a notebook that opens the context is run again, with another budget."""
+    for text, limit in (("4GiB", 4 << 30), ("2GiB", 2 << 30), ("2048 MiB", 2 << 30), ("3GiB", 3 << 30)):
+        assert sa.context("host", budget=text) == host
+        assert host.budget == host.memory.limit == limit
+        assert sa.context("host") == host
+        assert host.budget == limit
+    host.memory.limit = None
+    assert sa.context("host", budget=1 << 30).memory.limit == 1 << 30
+
+
+@pytest.mark.parametrize("shared", ["host", "child"])
+def test_a_budget_is_never_set_below_what_is_in_use(host, shared):
+    child = host.memory.child("child", "1MiB")
+    block = (host if shared == "host" else child).allocate(5000)
+    with host.memory.reserve(1000):
+        used = host.memory.statistics()["current"] + 1000
+        for set_it in (
+            lambda limit: sa.context("host", budget=limit),
+            lambda limit: setattr(host, "budget", limit),
+            lambda limit: setattr(host.memory, "limit", limit),
+        ):
+            host.budget = None
+            with pytest.raises(sa.InvalidError, match=rf"{used - 1} bytes: .* and 1000 reserved"):
+                set_it(used - 1)
+            assert host.budget is None
+            set_it(used)
+            assert host.budget == used
+            with pytest.raises(sa.BudgetExceeded):
+                child.allocate(1)
+            assert child.budget == 1 << 20
+    del block
+
+
+def test_a_refused_budget_reaches_no_option_and_a_refused_option_no_budget(host):
+    block = host.allocate(4096)
+    with pytest.raises(sa.InvalidError):
+        sa.context("host", budget=1, stack="budget, direct")
     assert host.budget is None
+    with pytest.raises(sa.InvalidError, match="the stack"):
+        sa.context("host", budget="1GiB", stack="logging, budget, direct")
+    assert host.budget is None
+    del block
+
+
+def test_threads_that_set_budgets_and_allocate_never_exceed_one(host):
+    """Two notebooks in one process: every limit is one that somebody set, and no bytes exceed it."""
+    budgets = [1 << 20, 2 << 20, 3 << 20]
+    refused = []
+
+    def set_budgets():
+        for number in range(300):
+            try:
+                sa.context("host", budget=budgets[number % 3])
+            except sa.InvalidError as failure:
+                refused.append(str(failure))
+
+    def allocate():
+        for number in range(300):
+            with suppress(sa.BudgetExceeded):
+                block = host.allocate((number % 5) << 18)
+                now = host.memory.statistics()
+                assert now["current"] <= now["limit"]
+                del block
+
+    sa.context("host", budget=budgets[0])
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work) for work in (set_budgets, allocate, set_budgets, allocate)]:
+            done.result()
+    assert host.budget in budgets
+    assert all("bytes are live" in text for text in refused)
 
 
 def test_the_first_to_open_a_context_sets_its_budget(run_python):

@@ -44,13 +44,6 @@ context_object open(const std::optional<std::string>& device, const std::optiona
 
 bool is_derived(const context_object& self) { return &self.value->root() != self.value.get(); }
 
-void set_budget(const context_object& self, const std::optional<size_spec>& limit) {
-  if (self.value->drawn_from() != nullptr) {
-    throw error(errc::invalid_argument, "a context that draws from a reservation has no limit of its own");
-  }
-  without_gil([&] { self.value->set_budget(limit ? to_bytes(*limit, *self.value) : budget::unlimited); });
-}
-
 /// Polls, because a wait in the driver can't be interrupted. It polls without sleep for 2 ms, about as long
 /// as the work that a read leaves queued: a sleeping core is slow to serve data from its cache. Then it
 /// sleeps for growing intervals, which lengthen a wait by at most 6%.
@@ -240,6 +233,13 @@ nb::object limit_or_none(std::uint64_t limit) {
   return limit == budget::unlimited ? nb::none() : nb::object(nb::int_(limit));
 }
 
+void set_limit(context& of, const std::optional<size_spec>& limit) {
+  if (of.drawn_from() != nullptr) {
+    throw error(errc::invalid_argument, "a context that draws from a reservation has no limit of its own");
+  }
+  without_gil([&] { of.set_budget(limit ? to_bytes(*limit, of) : budget::unlimited); });
+}
+
 void bind_context(nb::module_& m) {
   bind_block<capture_object>(m, "GraphCapture", "def __enter__(self) -> GraphCapture",
                              "The announcement of a graph capture, from `Context.capturing`."
@@ -280,7 +280,10 @@ void bind_context(nb::module_& m) {
           [](const context_object& self) {
             return limit_or_none(self.value->memory_budget()->statistics().limit);
           },
-          &set_budget, nb::for_setter(nb::arg("limit").none()),
+          [](const context_object& self, const std::optional<size_spec>& limit) {
+            set_limit(*self.value, limit);
+          },
+          nb::for_setter(nb::arg("limit").none()),
           nb::for_getter(nb::sig("def budget(self) -> int | None")),
           nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
           "Limit in bytes, None for no limit. Set it to an int, \"8GiB\" or \"50%\" (of the device's "
@@ -393,12 +396,13 @@ void bind_context(nb::module_& m) {
         "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
         "use.\n\n"
         "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it "
-        "unchanged. `stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is "
+        "unchanged. Of a context that exists it becomes the new limit: InvalidError if more bytes are in "
+        "use. `stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is "
         "the number of seconds for which a request that does not fit waits in line. With `exportable_pool` "
-        "other processes can open its memory (`saeta.cuda`); the host has no pool. All of them apply at the "
-        "first use: InvalidError if the context exists with other ones. Set `Context.budget` to change the "
-        "limit of the process, and take `Context.memory.child` to limit your own part. DeviceError where "
-        "there is no such device, with the reason."
+        "other processes can open its memory (`saeta.cuda`); the host has no pool. These three "
+        "apply at the first use: InvalidError if the context exists with other ones. Take "
+        "`Context.memory.child` to limit your own part of a process. DeviceError where there is no such "
+        "device, with the reason."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
         "    >>> ctx = sa.context('host')\n"

@@ -3,7 +3,9 @@
 #include "python/src/memory/memory_objects.hpp"
 #include "saeta/base/text.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 namespace saeta::py {
@@ -128,6 +130,22 @@ void bind_memory(nb::module_& m) {
       .def_prop_ro(
           "device", [](const memory_view& self) { return to_string(self.value->device()); },
           "\"host\" or \"cuda:0\".")
+      .def_prop_rw(
+          "limit",
+          [](const memory_view& self) { return limit_or_none(self.value->memory_budget()->limit()); },
+          [](const memory_view& self, const std::optional<size_spec>& limit) {
+            set_limit(*self.value, limit);
+          },
+          nb::for_setter(nb::arg("limit").none()),
+          nb::for_getter(nb::sig("def limit(self) -> int | None")),
+          nb::for_setter(nb::sig("def limit(self, limit: int | str | None, /) -> None")),
+          "Limit of the budget in bytes, None for no limit; the same as `Context.budget`."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> memory = sa.context('host').memory.child('part', '1MiB').memory\n"
+          "    >>> memory.limit = '2MiB'\n"
+          "    >>> memory.limit\n"
+          "    2097152")
       .def(
           "trim", [](const memory_view& self) { return self.value->trim(); }, nb::call_guard<gil_release>(),
           "Returns unused memory of the pools to the device. Returns the number of bytes.")

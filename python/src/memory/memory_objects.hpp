@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -39,6 +40,8 @@ std::uint64_t to_bytes(const size_spec& given, device_id device);
 std::uint64_t to_bytes(const size_spec& given, const context& ctx);
 /// None for `budget::unlimited`.
 nb::object limit_or_none(std::uint64_t limit);
+/// Sets the limit of a context's own budget; nullopt: no limit.
+void set_limit(context& of, const std::optional<size_spec>& limit);
 
 void bind_context(nb::module_& m);
 void bind_budgets(nb::module_& m, memory_class& memory);

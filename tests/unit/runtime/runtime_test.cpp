@@ -150,23 +150,37 @@ TEST_F(runtime_test, an_open_context_accepts_the_same_budget_or_none) {
   EXPECT_EQ(ctx->reports().statistics().budget.limit, 1000U);
 }
 
-TEST_F(runtime_test, another_budget_for_an_open_context_is_refused_with_advice) {
-  for (const std::optional<std::uint64_t> first :
-       {std::optional<std::uint64_t>(5000), std::optional<std::uint64_t>()}) {
-    const auto ctx = open_context(host, first);
-    try {
-      static_cast<void>(open_context(host, 100 << 20));
-      ADD_FAILURE() << "the limit of another was changed";
-    } catch (const error& e) {
-      EXPECT_EQ(e.code(), errc::invalid_argument);
-      EXPECT_THAT(e.message(), HasSubstr(first ? "a budget of 5000 bytes" : "no budget"));
-      EXPECT_THAT(e.message(), HasSubstr("100 MiB"));
-      EXPECT_THAT(e.message(), HasSubstr("set_budget"));
-      EXPECT_THAT(e.message(), HasSubstr("with_budget"));
-    }
-    EXPECT_EQ(ctx->reports().statistics().budget.limit, first.value_or(budget::unlimited));
-    ctx->close();
+TEST_F(runtime_test, a_budget_for_an_open_context_becomes_its_limit) {
+  const auto ctx = open_context(host);
+  EXPECT_EQ(open_context(host, 5000), ctx);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 5000U);
+  EXPECT_EQ(open_context(host, 100 << 20), ctx);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 100U << 20);
+}
+
+TEST_F(runtime_test, a_budget_below_what_is_in_use_is_refused_with_the_numbers) {
+  const auto ctx = open_context(host, 1 << 20);
+  const auto child = ctx->with_budget("child", 1 << 20);
+  const buffer held = buffer::allocate(child, 5000, child->work_stream(), "held");
+  const std::uint64_t used = ctx->memory_budget()->statistics().current;
+  try {
+    static_cast<void>(open_context(host, used - 1));
+    ADD_FAILURE() << "the budget is smaller than what is in use";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::invalid_argument);
+    EXPECT_THAT(e.message(), HasSubstr(std::to_string(used - 1)));
+    EXPECT_THAT(e.message(), HasSubstr(std::to_string(used) + " bytes are live"));
   }
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 1U << 20);
+  EXPECT_EQ(open_context(host, used), ctx);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, used);
+  EXPECT_EQ(child->memory_budget()->limit(), 1U << 20);
+}
+
+TEST_F(runtime_test, an_option_that_is_refused_leaves_the_budget) {
+  const auto ctx = open_context(host, 1 << 20);
+  EXPECT_THROW(static_cast<void>(open_context(host, open_options{2 << 20, "budget, direct"})), error);
+  EXPECT_EQ(ctx->reports().statistics().budget.limit, 1U << 20);
 }
 
 TEST_F(runtime_test, the_environment_sets_the_staging_options) {
