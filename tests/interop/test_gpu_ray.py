@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("ray")
@@ -18,6 +20,7 @@ import arrow_data
 import saeta as sa
 import saeta.ray
 from ray_cluster import by_transport, cluster
+from saeta.ray._parquet import ParquetDatasource
 from waiting import eventually
 
 pytestmark = pytest.mark.gpu
@@ -112,3 +115,48 @@ def test_tables_opened_from_a_killed_actor_stay_valid(running: None) -> None:
     ray.kill(maker)
     assert kept["a"][-1] == ROWS - 1
     assert ray.get(user.used.remote()) == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Any) -> Any:
+    rows = pa.table({"a": np.arange(ROWS), "text": [f"x{row % 7}" for row in range(ROWS)]})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=ROWS // 4)
+    return tmp_path
+
+
+def test_a_function_gets_tables_that_the_gpu_decoded(running: None, folder: Any) -> None:
+    pytest.importorskip("pylibcudf")
+    ctx = sa.context("cuda:0")
+    seen: list[int] = []
+
+    def few(table: sa.Table) -> sa.Table:
+        assert table.device == "cuda:0"
+        seen.append(ctx.counters()["device_to_host"]["bytes"])
+        return table.select(["a"])[:10]
+
+    source = ParquetDatasource(
+        folder, columns=None, filters=None, schema=None, index=False, filesystem=None, partitioning="hive",
+        engine="device", device="cuda:0", transform=few,
+    )  # fmt: skip
+    ctx.reset_counters()
+    blocks = [block for task in source.get_read_tasks(4) for block in task()]
+    assert [row for block in blocks for row in block["a"].to_pylist()] == [
+        first + row for first in range(0, ROWS, ROWS // 4) for row in range(10)
+    ]
+    assert seen[0] < 1 << 10, "no column was downloaded before the function"
+    assert ctx.counters()["device_to_host"]["bytes"] < 1 << 12, "only its results were"
+
+
+def test_batches_of_cudf_become_tables_without_a_copy(running: None, folder: Any) -> None:
+    pytest.importorskip("cudf")
+    ctx = sa.context("cuda:0")
+    batches = saeta.ray.read_parquet(folder).iter_batches(batch_size=ROWS // 2, batch_format="cudf")
+    rows = []
+    for batch in batches:
+        ctx.reset_counters()
+        with ctx.forbid_downloads():
+            table = saeta.ray.collate(ctx)(batch)
+        moved = ctx.counters()
+        assert all(moved[way]["bytes"] == 0 for way in MOVEMENTS), moved
+        rows += table["a"].to_pylist()
+    assert sorted(rows) == list(range(ROWS))

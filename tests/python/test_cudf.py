@@ -135,6 +135,17 @@ def test_a_series_with_a_time_zone_is_imported_through_the_host(device):
     assert (str(taken.type), taken.to_pylist()) == (str(sa.DataType(zoned.type)), zoned.to_pylist())
 
 
+def test_batches_of_ray_become_tables_without_a_download(device):
+    pytest.importorskip("ray")
+    import saeta.ray
+
+    frame = DataFrame(pa.table({"x": ROWS}), Table(device, ROWS, children=(Column(device, ROWS),)))
+    with device.forbid_downloads():
+        made = saeta.ray.collate(device)(frame)
+    assert (made.device, frame.downloads) == (device.device, 0)
+    assert made["x"].to_pylist() == ROWS.to_pylist()
+
+
 def test_a_frame_keeps_its_names_and_types(device):
     plain = pa.table({"x": ROWS})
     frame = DataFrame(plain, Table(device, ROWS, children=(Column(device, ROWS),)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from dask.delayed import delayed
@@ -12,9 +12,9 @@ from saeta._convert.numbers import require_bytes
 from saeta._core import Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import place_of
-from saeta._files.parquet import BATCH_ROWS, naming_failures, read_set
+from saeta._files.parquet import naming_failures
+from saeta._files.parquet_tasks import Part, groups_of, part_of, runs_of
 from saeta._parquet.engine import Engine, require_engine
-from saeta._parquet.filters import expression_of
 from saeta.dask._contexts import worker_context
 from saeta.dask._reader import require_client
 
@@ -117,60 +117,22 @@ def read_parquet(
             schema=schema,
             index=index,
         )
-        runs = list(_runs(data_set, filters, most))
-    described = data_set.dataset.schema, data_set.columns, data_set.schema
-    parts = [_Part(run, *described, filters, device, engine) for run in runs]
+        runs = list(runs_of(groups_of(data_set, filters), most)) or [[]]  # one without rows has the schema
+        tasks = [_Task(part_of(data_set, run, filters, engine), device) for run in runs]
     # Not pure, because the file may have changed when a task runs again.
     if client is not None:
-        futures: list[Future] = client.map(_read, parts, key="read_parquet", pure=False)
+        futures: list[Future] = client.map(_read, tasks, key="read_parquet", pure=False)
         return futures
     read = delayed(_read, name="read_parquet", pure=False)
-    return [read(part) for part in parts]
+    return [read(task) for task in tasks]
 
 
-class _Part(NamedTuple):
-    """What one task reads. The schemas are those of pyarrow."""
+class _Task(NamedTuple):
+    """What one task reads, and into which device."""
 
-    fragments: list[Any]
-    whole: Any
-    columns: list[str] | None
-    schema: Any
-    filters: Any
+    part: Part
     device: str | None
-    engine: Engine | None
 
 
-def _read(part: _Part) -> Table:
-    data_set = parquet_set.of_fragments(part.fragments, part.whole, part.columns, part.schema)
-    with naming_failures([fragment.path for fragment in part.fragments], "saeta.dask.read_parquet"):
-        return read_set(data_set, worker_context(part.device), part.filters, part.engine, BATCH_ROWS)
-
-
-def _runs(data_set: parquet_set.ParquetSet, filters: Any, most: int) -> Iterator[list[Any]]:
-    """Yields files with consecutive row groups, of at most `most` bytes, or of a single row group.
-
-    If no row group has rows that may match, one run of none is left, for the schema.
-    """
-    expression = None if filters is None else expression_of(filters)
-    run: list[Any] = []
-    size = 0
-    any_run = False
-    for fragment in data_set.fragments:
-        kept = fragment
-        if expression is not None:
-            kept = fragment.subset(filter=expression, schema=data_set.dataset.schema)
-        together: list[int] = []
-        for group in kept.row_groups:
-            if (run or together) and size + group.total_byte_size > most:
-                yield [*run, *_subset(fragment, together)]
-                any_run = True
-                run, together, size = [], [], 0
-            together.append(group.id)
-            size += group.total_byte_size
-        run += _subset(fragment, together)
-    if run or not any_run:
-        yield run or [data_set.fragments[0].subset(row_group_ids=[])]
-
-
-def _subset(fragment: Any, groups: list[int]) -> list[Any]:
-    return [fragment.subset(row_group_ids=groups)] if groups else []
+def _read(task: _Task) -> Table:
+    return task.part.read(worker_context(task.device), "saeta.dask.read_parquet")

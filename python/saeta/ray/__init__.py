@@ -1,9 +1,9 @@
 """Tables in Ray: between its actors without a copy, and as data sets of Ray Data.
 
 `register_transport` gives Ray's direct transport (RDT) a way to pass tables between the processes of a
-machine. `read_ipc` and `write_ipc` read and write Arrow IPC files as data sets of Ray Data, and `collate`
-makes its batches tables or tensors on a device. Without any of these, tables and columns can be arguments and
-results of tasks, in Ray's object store.
+machine. `read_ipc`, `read_parquet` and `write_ipc` read and write files as data sets of Ray Data, and
+`collate` makes its batches tables or tensors on a device. Without any of these, tables and columns can be
+arguments and results of tasks, in Ray's object store.
 
 The import needs Ray 2.60 or a later release of Ray 2; for others it raises MissingDependency, which is an
 ImportError.
@@ -18,10 +18,10 @@ Example:
 from __future__ import annotations
 
 from saeta.ray import _release  # first, because it raises MissingDependency
-from saeta.ray._data import collate, read_ipc, write_ipc
+from saeta.ray._data import collate, read_ipc, read_parquet, write_ipc
 from saeta.ray._transport import TableTransport, receive_into, register_transport
 
-__all__ = ["collate", "read_ipc", "receive_into", "register_transport", "write_ipc"]
+__all__ = ["collate", "read_ipc", "read_parquet", "receive_into", "register_transport", "write_ipc"]
 
 _release.require_complete(TableTransport, _release.RELEASE)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from saeta._core import Table
 from saeta._files.filesystems import place_of
+from saeta._parquet.engine import Engine, require_engine
 from saeta.exchange import ContextLike
 
 if TYPE_CHECKING:
@@ -54,6 +56,68 @@ def read_ipc(
     )
 
 
+def read_parquet(
+    source: Sources,
+    *,
+    columns: str | Iterable[str] | None = None,
+    filters: Any = None,
+    schema: Any = None,
+    index: bool = False,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    partitioning: Any = "hive",
+    engine: Engine | None = None,
+    device: str = "host",
+    transform: Callable[[Table], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Makes a `ray.data.Dataset` of Parquet files. Each of its tasks reads some of their row groups.
+
+    The files are opened for their metadata only. Row groups that the filter excludes get no task. Types,
+    engines and errors are those of `saeta.read_parquet`, so null types, dictionaries, time zones and metadata
+    come as there. If only some columns are used, only these are read.
+
+    Blocks of Ray Data are in host memory. With `transform`, a function of yours gets the rows on the device
+    before they become blocks, so that only its results are downloaded.
+
+    Args:
+        source, columns, filters, schema, index, filesystem, storage_options, partitioning, engine: as for
+            `saeta.read_parquet`. Every node of the cluster must find the files. The tasks get a file system
+            pickled.
+        device: where tasks decode. "cuda" needs `ray_remote_args={"num_gpus": 1}` or a part of a GPU.
+        transform: a function of a Table on that device to a Table or a table of another library, such as
+            `cudf.DataFrame`. It is called for row groups of about 128 MiB at a time.
+        options: passed to `ray.data.read_datasource`: `concurrency`, `override_num_blocks` and others.
+
+    Raises:
+        What `saeta.read_parquet` raises for schemas and files that can't be opened. What decoding raises,
+        when a task runs.
+
+    Example:
+        >>> import saeta.ray
+        >>> def total(folder):
+        ...     return saeta.ray.read_parquet(folder, filters=[("fare", ">", 100)]).sum("fare")
+    """
+    import ray.data
+
+    from saeta.ray._parquet import ParquetDatasource
+
+    require_engine(engine)
+    found = ParquetDatasource(
+        source,
+        columns=columns,
+        filters=filters,
+        schema=schema,
+        index=index,
+        filesystem=place_of(filesystem, storage_options),
+        partitioning=partitioning,
+        engine=engine,
+        device=device,
+        transform=transform,
+    )
+    return ray.data.read_datasource(found, **options)
+
+
 def write_ipc(
     data: Any,
     folder: str | os.PathLike[str],
@@ -93,12 +157,12 @@ def write_ipc(
 def collate(ctx: ContextLike = None, *, tensors: bool = False) -> Callable[[Any], Any]:
     """Makes a function that turns a batch of Ray Data into a table, or into tensors, on a device.
 
-    It takes tables of pyarrow, and is a `ray.data.collate_fn.ArrowBatchCollateFn`. Ray calls the `collate_fn`
-    of `iter_torch_batches` on threads that prepare batches ahead. `iter_batches` has no such argument: map
-    the function over its batches.
+    It takes tables of pyarrow and, from `batch_format="cudf"`, frames of cuDF. It is a
+    `ray.data.collate_fn.ArrowBatchCollateFn`. Ray calls the `collate_fn` of `iter_torch_batches` on threads
+    that prepare batches ahead. `iter_batches` has no such argument: map the function over its batches.
 
     On the host a table views Ray's shared memory, which nobody can write to. On a GPU it is one transfer per
-    batch, under the budget of the context.
+    batch, under the budget of the context. A frame of cuDF is taken without a copy on its GPU.
 
     Args:
         ctx: a Context or the name of its device. None: the best device.

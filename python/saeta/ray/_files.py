@@ -15,7 +15,7 @@ from ray.data import Datasink, Datasource
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
 
-from saeta._core import Schema
+from saeta._core import Schema, Table
 from saeta._files.batch_runs import Described, FileBatch, Run, describe_files, list_files, run_of
 from saeta._files.filesystems import URL
 from saeta._files.ipc_writer import ipc_writer
@@ -32,14 +32,21 @@ def split(batches: list[FileBatch], parts: int) -> Iterator[list[FileBatch]]:
 
     A file whose batches are not known is a run of its own. All files of a run are on one file system.
     """
-    total = sum(batch.nbytes for batch in batches) or 1
-    ends = accumulate(batch.nbytes for batch in batches)
+    numbers = even_parts([batch.nbytes for batch in batches], parts)
     keyed = [
-        ((end - batch.nbytes // 2) * parts // (total + 1), id(batch.file.filesystem), _alone(batch))
-        for batch, end in zip(batches, ends, strict=True)
+        (number, id(batch.file.filesystem), _alone(batch))
+        for batch, number in zip(batches, numbers, strict=True)
     ]
     for _, run in groupby(zip(keyed, batches, strict=True), key=lambda pair: pair[0]):
         yield [batch for _, batch in run]
+
+
+def even_parts(sizes: list[int], parts: int) -> list[int]:
+    """Returns the number of the part of each size, of at most `parts` with about the same sum, in order."""
+    total = sum(sizes) or 1
+    return [
+        (end - size // 2) * parts // (total + 1) for size, end in zip(sizes, accumulate(sizes), strict=True)
+    ]
 
 
 def _alone(batch: FileBatch) -> int | None:
@@ -63,12 +70,14 @@ class _Read:
             filesystem=self._run.filesystem,
         ) as scan:
             for batch in scan:
-                yield batch.to_arrow() if self._columns != [] else _rows_alone(batch.num_rows)
+                yield block_of(batch)
 
 
-def _rows_alone(rows: int) -> Any:
-    """Returns a block without columns, from which Ray reads the number of rows."""
-    return BlockAccessor.for_block(pa.table({"rows": pa.nulls(rows)})).select([])
+def block_of(table: Table) -> Any:
+    """Returns a table as a block of the host. Ray reads the number of rows also from one without columns."""
+    if table.num_columns:
+        return table.to_arrow()
+    return BlockAccessor.for_block(pa.table({"rows": pa.nulls(table.num_rows)})).select([])
 
 
 class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that mypy may use
