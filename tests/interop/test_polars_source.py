@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
@@ -36,11 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         with pa.ipc.new_file(made / f"{day}.arrow", trips.schema) as writer:
             writer.write_table(trips, max_chunksize=ROWS)
+        pq.write_table(trips, made / f"{day}.parquet", row_group_size=ROWS)
     return made
 
 
 class Scans:
-    """Wraps `scan_ipc` and records the requested columns and the number of batches read from each scan."""
+    """Wraps a scan of `saeta` and records the requested columns and the number of batches read from each scan."""
 
     def __init__(self, original: Any) -> None:
         self.original = original
@@ -71,11 +73,17 @@ class Scans:
         return Counted()
 
 
+FORMATS = {"arrow": (sa.scan_ipc, pl.scan_ipc), "parquet": (sa.scan_parquet, pl.scan_parquet)}
+
+
+@pytest.fixture(params=FORMATS)
+def format_of(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
-    made = Scans(sa.scan_ipc)
-    monkeypatch.setattr(sa, "scan_ipc", made)
-    return made
+def scans(format_of: str) -> Scans:
+    return Scans(FORMATS[format_of][0])
 
 
 @pytest.fixture(scope="module")
@@ -107,28 +115,29 @@ QUERIES = {
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_queries_have_the_results_of_polars_own_scan(scan_saeta, folder, query, engine):
-    expected = QUERIES[query](pl.scan_ipc(folder / "*.arrow")).collect()
-    found = QUERIES[query](scan_saeta(folder)).collect(engine=engine)
+def test_queries_have_the_results_of_polars_own_scan(scan_saeta, folder, format_of, query, engine):
+    ours, theirs = FORMATS[format_of]
+    expected = QUERIES[query](theirs(folder / f"*.{format_of}")).collect()
+    found = QUERIES[query](scan_saeta(ours, folder)).collect(engine=engine)
     assert found.schema == expected.schema
     assert found.equals(expected)
 
 
 def test_only_the_columns_of_a_query_are_read(scan_saeta, scans, folder):
-    trips = scan_saeta(folder).filter(pl.col("day") == 1).select(pl.col("fare").sum())
+    trips = scan_saeta(scans, folder).filter(pl.col("day") == 1).select(pl.col("fare").sum())
     assert trips.collect().height == 1
     assert [sorted(each) for each in scans.columns if each is not None] == [["day", "fare"]]
 
 
 def test_reading_stops_after_enough_rows(scan_saeta, scans, folder):
-    assert scan_saeta(folder).head(ROWS + 1).collect(engine="in-memory").height == ROWS + 1
+    assert scan_saeta(scans, folder).head(ROWS + 1).collect(engine="in-memory").height == ROWS + 1
     assert scans.taken == [0, 2]  # polars used the first scan only for its schema
 
 
-def test_an_error_of_the_scan_reaches_the_query(scan_saeta, folder, tmp_path):
+def test_an_error_of_the_scan_reaches_the_query(scan_saeta, format_of, folder, tmp_path):
     for each in folder.iterdir():
         (tmp_path / each.name).write_bytes(each.read_bytes())
-    lazy = scan_saeta(tmp_path)
-    (tmp_path / "1.arrow").write_bytes(b"no longer Arrow")
-    with pytest.raises(Exception, match=r"1\.arrow"):
+    lazy = scan_saeta(FORMATS[format_of][0], tmp_path)
+    (tmp_path / f"1.{format_of}").write_bytes(b"no longer what it was")
+    with pytest.raises(Exception, match=rf"1\.{format_of}"):
         lazy.collect()
