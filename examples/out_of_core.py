@@ -4,22 +4,21 @@ in use are spilled from the device, and return when they are used.
 out_of_core.py [BUDGET]    for instance 512MiB
 """
 
-import os
 import sys
 import tempfile
 
 import numpy as np
 
+import saeta as sa
+
 BUDGET = sys.argv[1] if len(sys.argv) > 1 else "8MiB"
 PARTS = 24
-os.environ.setdefault("SAETA_SPILL_DIR", tempfile.gettempdir())  # read when the context opens
-
-import saeta as sa  # noqa: E402
 
 
 def main() -> None:
     device = sa.devices()[0].name
     ctx = sa.context(device, budget=BUDGET)
+    ctx.spill_dir = ctx.spill_dir or tempfile.gettempdir()  # SAETA_SPILL_DIR names another one
     rows = 3 * ctx.budget // PARTS // 16
     values = np.random.default_rng(7).integers(0, 1000, (PARTS, 2, rows))
 

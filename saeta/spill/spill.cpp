@@ -1,11 +1,13 @@
 #include "saeta/spill/spill.hpp"
 
+#include "saeta/base/os_error.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/spill/spill_store.hpp"
 
+#include <cerrno>
 #include <utility>
 
 namespace saeta {
@@ -76,6 +78,25 @@ spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, i
 std::uint64_t spill_unused(const std::shared_ptr<context>& ctx, std::uint64_t bytes) {
   require_argument(ctx, "ctx");
   return spill_store::of(ctx).spill_unused(*ctx->memory_budget(), bytes);
+}
+
+void set_spill_folder(const std::shared_ptr<context>& ctx, const std::filesystem::path& folder) {
+  require_argument(ctx, "ctx");
+  std::filesystem::path chosen = folder.empty() ? folder : std::filesystem::absolute(folder);
+  if (!chosen.empty() && !std::filesystem::is_directory(chosen)) {
+    throw os_error("spill to", chosen, std::filesystem::exists(chosen) ? ENOTDIR : ENOENT);
+  }
+  spill_store::of(ctx).folder().choose(chosen.string());
+}
+
+std::filesystem::path spill_folder_of(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
+  return spill_store::of(ctx).folder().path();
+}
+
+std::string spill_hint(const std::shared_ptr<context>& ctx) {
+  require_argument(ctx, "ctx");
+  return spill_entry::any() ? spill_store::of(ctx).hint() : std::string();
 }
 
 spill_statistics read_spill_statistics(const std::shared_ptr<context>& ctx) {

@@ -35,8 +35,10 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace saeta {
@@ -100,6 +102,17 @@ private:
 /// @param priority  handles with lower ones leave the device earlier
 [[nodiscard]] spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept,
                                      int priority = 0);
+
+/// Chooses the folder for the files of tables that are spilled from now on; empty: none. Tables in files of
+/// another folder stay there.
+/// @throws error io unless it is a folder.
+void set_spill_folder(const std::shared_ptr<context>& ctx, const std::filesystem::path& folder);
+/// Empty if none was chosen.
+[[nodiscard]] std::filesystem::path spill_folder_of(const std::shared_ptr<context>& ctx);
+
+/// What a refusal of memory should add: unused handles keep memory of the device because no folder was chosen
+/// for their files, and what to do. Empty otherwise.
+[[nodiscard]] std::string spill_hint(const std::shared_ptr<context>& ctx);
 
 /// Moves tables that nobody uses off the device, in the order in which a request without room moves them,
 /// until at least `bytes` have moved or none is left. Only tables charged to the budget of `ctx`, or to a

@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <tuple>
@@ -14,6 +15,8 @@ namespace {
 
 /// After all others: caches of frameworks are cheaper to give up.
 constexpr int hook_priority = std::numeric_limits<int>::min();
+
+std::atomic<std::size_t> entry_count = 0;
 
 std::uint64_t used_of(const budget_statistics& now) noexcept { return now.current + now.reserved; }
 
@@ -62,9 +65,15 @@ spill_entry::spill_entry(std::shared_ptr<context> in, std::vector<std::byte> des
     : ctx(std::move(in)), metadata(std::move(described)), bytes(kept.size()), priority(rank),
       store(spill_store::of(ctx)), body(std::move(kept)) {
   store.add(*this);
+  ++entry_count;
 }
 
-spill_entry::~spill_entry() { store.forget(*this); }
+spill_entry::~spill_entry() {
+  --entry_count;
+  store.forget(*this);
+}
+
+bool spill_entry::any() noexcept { return entry_count != 0; }
 
 spill_store& spill_store::of(const std::shared_ptr<context>& ctx) {
   return ctx->services().of<spill_store>(
@@ -85,6 +94,24 @@ void spill_store::add(spill_entry& entry) {
 void spill_store::forget(spill_entry& gone) noexcept {
   const std::lock_guard held(mutex_);
   entries_.erase(&gone);
+}
+
+std::string spill_store::hint() {
+  if (!root_.on_host() || !folder().empty()) {
+    return {};
+  }
+  std::size_t unused = 0;
+  std::uint64_t bytes = 0;
+  const std::lock_guard held(mutex_);
+  for (const spill_entry* entry : entries_) {
+    if (frees_memory(*entry)) {
+      ++unused;
+      bytes += entry->bytes;
+    }
+  }
+  return unused == 0
+             ? std::string()
+             : concat("spillable tables of ", human_bytes(bytes), " can't leave the host: ", no_spill_folder);
 }
 
 buffer spill_store::acquire(spill_entry& of, const std::shared_ptr<context>& into) {

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace saeta {
@@ -40,6 +41,9 @@ struct spill_entry : std::enable_shared_from_this<spill_entry> {
   spill_entry(const spill_entry&) = delete;
   spill_entry& operator=(const spill_entry&) = delete;
   ~spill_entry();
+
+  /// Whether this process has a handle.
+  [[nodiscard]] static bool any() noexcept;
 
   const std::shared_ptr<context> ctx;
   const std::vector<std::byte> metadata;
@@ -69,6 +73,9 @@ public:
   [[nodiscard]] bool is_closed(const spill_entry& of) const;
   [[nodiscard]] spill_tier tier_of(const spill_entry& of) const;
   [[nodiscard]] spill_statistics statistics() const;
+  [[nodiscard]] spill_folder& folder() noexcept { return tiers_.folder(); }
+  /// As `spill_hint`.
+  [[nodiscard]] std::string hint();
   /// Moves unused bodies of a budget until at most the share `spill_options::end` of it is in use, if more
   /// than `begin` is.
   void keep_below(budget& limit);

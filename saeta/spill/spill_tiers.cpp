@@ -88,8 +88,8 @@ spilled_pointer spill_tiers::take(const std::shared_ptr<context>& ctx, const buf
   if (failure) {
     std::rethrow_exception(failure);
   }
-  throw error(errc::unsupported, "tables of the host can be spilled to files only, and no folder was chosen "
-                                 "for them: set SAETA_SPILL_DIR before the context is opened");
+  throw error(errc::unsupported,
+              concat("tables of the host can be spilled to files only, and ", no_spill_folder));
 }
 
 spilled_pointer spill_tiers::take_into(spill_tier tier, const std::shared_ptr<context>& ctx,
@@ -101,9 +101,7 @@ spilled_pointer spill_tiers::take_into(spill_tier tier, const std::shared_ptr<co
                                           to_string(tier), ": that would free nothing"));
   }
   if (tier == spill_tier::file && folder_.empty()) {
-    throw error(errc::unsupported,
-                "no folder was chosen for the files of spilled tables: set SAETA_SPILL_DIR "
-                "before the context is opened");
+    throw error(errc::unsupported, std::string(no_spill_folder));
   }
   tier_charge charge(limit_of(tier), body.size());
   if (tier == spill_tier::pinned) {

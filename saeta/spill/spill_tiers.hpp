@@ -17,9 +17,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace saeta {
+
+inline constexpr std::string_view no_spill_folder =
+    "no folder was chosen for the files of spilled tables: set Context.spill_dir, pass spill_dir= to "
+    "saeta.context, or set SAETA_SPILL_DIR before the context is opened";
 
 class spill_tiers {
 public:
@@ -44,6 +49,8 @@ public:
   [[nodiscard]] const std::shared_ptr<budget>& limit_of(spill_tier tier) const noexcept {
     return limits_[static_cast<std::size_t>(tier)];
   }
+
+  [[nodiscard]] spill_folder& folder() noexcept { return folder_; }
 
 private:
   [[nodiscard]] spilled_pointer take_into(spill_tier tier, const std::shared_ptr<context>& ctx,

@@ -234,6 +234,19 @@ void file_range::write(std::span<const std::byte> from, std::size_t at) const {
   }
 }
 
+std::string spill_folder::path() const {
+  const std::lock_guard held(mutex_);
+  return path_;
+}
+
+bool spill_folder::empty() const { return path().empty(); }
+
+void spill_folder::choose(std::string path) {
+  const std::lock_guard held(mutex_);
+  path_ = std::move(path);
+  latest_.reset();
+}
+
 file_range spill_folder::take(std::size_t bytes) {
   const std::lock_guard held(mutex_);
   auto file = latest_.lock();

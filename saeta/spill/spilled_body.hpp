@@ -139,13 +139,16 @@ class spill_folder {
 public:
   explicit spill_folder(std::string path) : path_(std::move(path)) {}
 
-  /// Whether no folder was chosen.
-  [[nodiscard]] bool empty() const noexcept { return path_.empty(); }
+  /// Empty if no folder was chosen.
+  [[nodiscard]] std::string path() const;
+  [[nodiscard]] bool empty() const;
+  /// Chooses another folder for later bodies. Others stay where they are.
+  void choose(std::string path);
   [[nodiscard]] file_range take(std::size_t bytes);
 
 private:
+  mutable std::mutex mutex_;
   std::string path_;
-  std::mutex mutex_;
   std::weak_ptr<const nameless_file> latest_;
   std::size_t used_ = 0; ///< bytes of the latest file
 };

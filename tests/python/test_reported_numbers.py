@@ -89,7 +89,6 @@ print(plain)
             "staging_threads": 3,
             "staging_pinned": 8 << 20,
             "host_cache": 2 << 20,
-            "spill_folder": "/tmp",
             "spill_pinned": 1 << 20,
             "spill_pageable": 3 << 20,
             "spill_files": 5 << 20,

@@ -286,9 +286,104 @@ for i, each in enumerate(handles):
         assert np.from_dlpack(table["fare"])[0] == i
     del table
 print(ctx.memory.statistics()["refused"], {each.tier for each in handles} == {"device", "file"})
-print(ctx.options["spill_folder"] == os.environ["SAETA_SPILL_DIR"], os.listdir(ctx.options["spill_folder"]))
+print(ctx.spill_dir == os.environ["SAETA_SPILL_DIR"], os.listdir(ctx.spill_dir))
 """
     assert on_host(program) == ["True", "0", "True", "True", "[]"]
+
+
+FULL = """
+import numpy as np
+import saeta as sa
+
+def fill(ctx):
+    return [ctx.spillable(sa.table({"a": np.full(30_000, float(i))}, ctx)) for i in range(24)]
+"""
+
+
+def test_a_folder_for_spilled_tables_is_an_argument_of_the_context(run_python, tmp_path):
+    """A program that needs more than its budget names the folder in code, not in the environment."""
+    program = f"""
+ctx = sa.context("host", budget="2MiB", spill_dir={str(tmp_path)!r})
+handles = fill(ctx)
+for i, handle in enumerate(handles):
+    with handle.use() as table:
+        assert table["a"][0] == i
+    del table
+print(ctx.spill_dir == {str(tmp_path)!r}, {{handle.tier for handle in handles}} == {{"device", "file"}})
+"""
+    done = run_python(FULL + program)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["True", "True"], "")
+
+
+def test_a_refusal_says_how_spillable_tables_could_leave_the_host(run_python, tmp_path):
+    program = f"""
+ctx = sa.context("host", budget="2MiB")
+print(ctx.spill_dir)
+child = ctx.memory.child("query")
+for asked in (ctx, child):
+    try:
+        handles = fill(asked)
+    except sa.BudgetExceeded as refused:
+        print("can't leave the host" in str(refused), "spill_dir= to saeta.context" in str(refused))
+kept = [ctx.spillable(sa.table({{"a": [1.0]}}, ctx))]
+try:
+    ctx.allocate("4MiB")
+except sa.BudgetExceeded as refused:
+    print(refused.requested == 4 << 20, refused.limit == 2 << 20)
+ctx.spill_dir = {str(tmp_path)!r}
+handles = fill(ctx)
+with kept[0].use() as in_use:
+    try:
+        ctx.allocate("4MiB")
+    except sa.BudgetExceeded as refused:
+        print("leave" in str(refused))
+print(sa.context("host", spill_dir={str(tmp_path)!r}) == ctx)
+"""
+    done = run_python(FULL + program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["None", "True", "True", "True", "True", "True", "True", "False", "True"]
+
+
+def test_the_folder_can_change_while_tables_are_in_files(run_python, tmp_path):
+    folders = [str(tmp_path / name) for name in ("a", "b")]
+    program = f"""
+import os
+folders = {folders!r}
+for folder in folders:
+    os.mkdir(folder)
+ctx = sa.context("host", spill_dir=folders[0])
+handles = fill(ctx)
+
+def used(folder):
+    places = (os.path.realpath(f"/proc/self/fd/{{each}}") for each in os.listdir("/proc/self/fd"))
+    return any(place.startswith(folder) for place in places)
+
+handles[0].spill()
+ctx.spill_dir = folders[1]
+handles[1].spill()
+print([used(folder) for folder in folders])
+ctx.spill_dir = None
+try:
+    handles[2].spill()
+except sa.UnsupportedError as refused:
+    print("spill_dir" in str(refused), ctx.spill_dir)
+for i in range(3):
+    with handles[i].use() as table:
+        assert table["a"][0] == i
+for wrong in (folders[0] + "/none", __import__("sys").executable):
+    try:
+        ctx.spill_dir = wrong
+    except sa.FileError as refused:
+        print(type(refused).__name__, wrong in str(refused), ctx.spill_dir)
+"""
+    done = run_python(FULL + program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "[True, True]",
+        "True None",
+        "MissingFileError True None",
+        "MissingFileError True None",
+    ]
 
 
 def test_spilled_tables_share_a_file_descriptor_and_release_disk_blocks(on_host):

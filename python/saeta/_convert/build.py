@@ -120,8 +120,8 @@ def column(
             array become nulls. A DLPack capsule is consumed if the column can be made.
         type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
             NumPy arrays and arrays of pandas are converted to it if every value stays equal; floats and
-            decimals become the nearest float. Any other object must have this type. `saeta.symbol()` takes what `Column.as_symbols` does. None: the type of the
-            data.
+            decimals become the nearest float. Any other object must have this type. `saeta.symbol()` takes
+            what `Column.as_symbols` does. None: the type of the data.
         ctx: a Context or the name of a device. None: the context of a Column, else the best device.
         cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
             date, the nanoseconds of a time in microseconds. Integers become the nearest float. 'reinterpret'

@@ -83,8 +83,8 @@ class SpillHandle:
         """Moves the table now, unless it has already left. A table without bytes stays.
 
         Args:
-            tier: where to; "file" needs the environment variable SAETA_SPILL_DIR. None: the first tier that
-                has room. On the host the only tier is "file", because the others share its memory.
+            tier: where to; "file" needs `Context.spill_dir`. None: the first tier that has room. On the host
+                the only tier is "file", because the others share its memory.
 
         Returns:
             Where the table went.
@@ -95,10 +95,9 @@ class SpillHandle:
             UnsupportedError: the device has no such tier.
 
         Example:
-            >>> import os, tempfile
+            >>> import tempfile
             >>> import saeta as sa
-            >>> os.environ["SAETA_SPILL_DIR"] = tempfile.mkdtemp()  # before the context is opened
-            >>> ctx = sa.context("host")
+            >>> ctx = sa.context("host", spill_dir=tempfile.mkdtemp())
             >>> trips = ctx.spillable(sa.table({"fare": [12.5, 8.0]}, ctx))
             >>> trips.spill()
             'file'

@@ -1,11 +1,15 @@
 // The table from error codes to Python's exception classes, which saeta/errors.py defines.
+#include "python/src/core/gil.hpp"
 #include "python/src/core/module.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/runtime/runtime.hpp"
+#include "saeta/spill/spill.hpp"
 
 #include <array>
 #include <cerrno>
 #include <exception>
 #include <new>
+#include <string>
 
 namespace saeta::py {
 namespace {
@@ -66,6 +70,22 @@ nb::dict numbers_of(const budget_refusal& refusal) {
   return numbers;
 }
 
+/// What the message of a refusal of host memory adds: how spillable tables could make room.
+std::string way_out_of(const error& failure) noexcept {
+  if (failure.refusal() == nullptr || failure.refusal()->layer.starts_with("cuda")) {
+    return {};
+  }
+  try {
+    return without_gil([] {
+      const auto host = find_context(device_id{});
+      const std::string hint = host ? spill_hint(host) : std::string();
+      return hint.empty() ? hint : "; " + hint;
+    });
+  } catch (...) {
+    return {}; // the handles belong to the parent of this process
+  }
+}
+
 /// The keyword arguments of the class.
 nb::dict numbers_of(const error& failure) {
   if (failure.refusal() != nullptr) {
@@ -90,9 +110,10 @@ nb::dict bytes_dict(const budget_refusal::bytes_by_tag& bytes) {
 
 void raise(const error& failure) {
   const nb::handle type = class_of(failure);
+  const std::string text = failure.message() + way_out_of(failure);
   // Text from a C string or a file may not be valid UTF-8.
-  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
-      failure.message().data(), static_cast<Py_ssize_t>(failure.message().size()), "replace"));
+  const nb::object message =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
   const nb::dict numbers = numbers_of(failure);
   // The classes are Python's, so the call may end this thread. It must not be unwound through `message` and
   // `numbers`, which a thread without the GIL can't release.

@@ -4,7 +4,9 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "saeta/spill/spill.hpp"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -13,6 +15,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 #include <thread>
 
 namespace saeta::py {
@@ -31,15 +35,30 @@ std::optional<std::chrono::milliseconds> parse_wait(std::optional<double> second
 
 context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
                     std::optional<std::string> stack, std::optional<double> wait,
-                    std::optional<bool> exportable_pool) {
+                    std::optional<bool> exportable_pool,
+                    const std::optional<std::filesystem::path>& spill_dir) {
   return without_gil([&] {
     const device_id chosen = device ? parse_device(*device) : best_device();
     open_options options{std::nullopt, std::move(stack), parse_wait(wait), exportable_pool};
     if (limit) {
       options.budget = to_bytes(*limit, chosen);
     }
-    return context_object{open_context(chosen, options)};
+    auto opened = open_context(chosen, options);
+    if (spill_dir) {
+      set_spill_folder(opened, *spill_dir);
+    }
+    return context_object{std::move(opened)};
   });
+}
+
+std::optional<std::string> spill_dir_of(const context_object& self) {
+  const std::string folder =
+      without_gil([&] { return spill_folder_of(std::shared_ptr<context>(self.value)).string(); });
+  return folder.empty() ? std::nullopt : std::optional(folder);
+}
+
+void set_spill_dir(const context_object& self, const std::optional<std::filesystem::path>& folder) {
+  without_gil([&] { set_spill_folder(std::shared_ptr<context>(self.value), folder.value_or("")); });
 }
 
 bool is_derived(const context_object& self) { return &self.value->root() != self.value.get(); }
@@ -125,7 +144,6 @@ nb::dict options_dict(const context_object& self) {
   result["staging_threads"] = made_with.staging.threads;
   result["staging_pinned"] = limit_or_none(made_with.staging.pinned_bytes);
   result["host_cache"] = made_with.host_cache.value_or(0);
-  result["spill_folder"] = made_with.spill.folder;
   result["spill_pinned"] = made_with.spill.pinned.value_or(0);
   result["spill_pageable"] = limit_or_none(made_with.spill.pageable);
   result["spill_files"] = limit_or_none(made_with.spill.files);
@@ -283,8 +301,7 @@ void bind_context(nb::module_& m) {
           [](const context_object& self, const std::optional<size_spec>& limit) {
             set_limit(*self.value, limit);
           },
-          nb::for_setter(nb::arg("limit").none()),
-          nb::for_getter(nb::sig("def budget(self) -> int | None")),
+          nb::for_setter(nb::arg("limit").none()), nb::for_getter(nb::sig("def budget(self) -> int | None")),
           nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
           "Limit in bytes, None for no limit. Set it to an int, \"8GiB\" or \"50%\" (of the device's "
           "memory). InvalidError if more bytes are already in use."
@@ -302,14 +319,28 @@ void bind_context(nb::module_& m) {
           "`exportable_pool` (whether other processes can open its memory), `pool_threshold` (bytes; None: "
           "all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), "
           "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory "
-          "kept for downloads), and where tables of `spillable` go: `spill_folder` (\"\": no files), and the "
-          "limits in bytes `spill_pinned`, `spill_pageable` and `spill_files` (None: no limit). The budget "
-          "has an attribute of its own."
+          "kept for downloads), and the limits in bytes of the tables of `spillable`: `spill_pinned`, "
+          "`spill_pageable` and `spill_files` (None: no limit). The budget and `spill_dir` have attributes "
+          "of their own."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
           "    >>> 'stack' in ctx.options\n"
           "    True")
+      .def_prop_rw(
+          "spill_dir", &spill_dir_of, &set_spill_dir, nb::for_setter(nb::arg("folder").none()),
+          nb::for_getter(nb::sig("def spill_dir(self) -> str | None")),
+          nb::for_setter(nb::sig("def spill_dir(self, folder: str | os.PathLike[str] | None, /) -> None")),
+          "The folder for the files of tables of `spillable`; None: they do not go to files, and on "
+          "the host they do not leave. Another folder is for tables that are spilled from then on. "
+          "MissingFileError, FileError unless it is a folder."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa, tempfile\n"
+          "    >>> ctx = sa.context('host')\n"
+          "    >>> ctx.spill_dir = tempfile.mkdtemp()\n"
+          "    >>> trips = ctx.spillable(sa.table({'fare': [12.5, None]}, ctx))\n"
+          "    >>> trips.spill()\n"
+          "    'file'")
       .def_prop_ro(
           "closed", [](const context_object& self) { return self.value->closed(); },
           "Whether it refuses new work.")
@@ -391,13 +422,16 @@ void bind_context(nb::module_& m) {
 
   m.def("context", &open, nb::arg("device") = nb::none(), nb::kw_only(), nb::arg("budget") = nb::none(),
         nb::arg("stack") = nb::none(), nb::arg("wait") = nb::none(), nb::arg("exportable_pool") = nb::none(),
+        nb::arg("spill_dir") = nb::none(),
         nb::sig("def context(device: str | None = None, *, budget: int | str | None = None, stack: str | "
-                "None = None, wait: float | None = None, exportable_pool: bool | None = None) -> Context"),
+                "None = None, wait: float | None = None, exportable_pool: bool | None = None, spill_dir: str "
+                "| os.PathLike[str] | None = None) -> Context"),
         "The context of a device (\"host\", \"cuda\", \"cuda:1\"; None: the best there is), made on first "
         "use.\n\n"
         "`budget` is its limit: bytes, \"8GiB\", or \"50%\" of the device's memory; None leaves it "
         "unchanged. Of a context that exists it becomes the new limit: InvalidError if more bytes are in "
-        "use. `stack` names its resources, top first (\"logging, budget, guard, caching\"); `wait` is "
+        "use. `spill_dir` sets `Context.spill_dir`, also of a context that exists. `stack` names its "
+        "resources, top first (\"logging, budget, guard, caching\"); `wait` is "
         "the number of seconds for which a request that does not fit waits in line. With `exportable_pool` "
         "other processes can open its memory (`saeta.cuda`); the host has no pool. These three "
         "apply at the first use: InvalidError if the context exists with other ones. Take "

@@ -136,8 +136,7 @@ void bind_memory(nb::module_& m) {
           [](const memory_view& self, const std::optional<size_spec>& limit) {
             set_limit(*self.value, limit);
           },
-          nb::for_setter(nb::arg("limit").none()),
-          nb::for_getter(nb::sig("def limit(self) -> int | None")),
+          nb::for_setter(nb::arg("limit").none()), nb::for_getter(nb::sig("def limit(self) -> int | None")),
           nb::for_setter(nb::sig("def limit(self, limit: int | str | None, /) -> None")),
           "Limit of the budget in bytes, None for no limit; the same as `Context.budget`."
           "\n\nExample:\n"

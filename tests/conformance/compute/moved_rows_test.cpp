@@ -210,9 +210,8 @@ TEST_P(moved_rows, casts_floats_to_the_nearest_narrower_float) {
     EXPECT_EQ(halves[5], 0x3C01);
   }
   const column narrow = numbers<float>(type_id::float32, {65519.0F, 65520.0F});
-  EXPECT_EQ(
-      values_of<std::uint16_t>(cast(narrow, data_type(type_id::half_float), cast_rule::exact)),
-      (std::vector<std::uint16_t>{0x7BFF, 0x7C00}));
+  EXPECT_EQ(values_of<std::uint16_t>(cast(narrow, data_type(type_id::half_float), cast_rule::exact)),
+            (std::vector<std::uint16_t>{0x7BFF, 0x7C00}));
 }
 
 TEST_P(moved_rows, rounds_to_the_nearest_number_if_permitted) {
