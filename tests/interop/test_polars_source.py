@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Scans:
-    """Wraps a scan of `saeta` and records the requested columns and the number of batches read from each scan."""
+    """Wraps a scan and records the requested columns, and the number of batches read from each scan."""
 
     def __init__(self, original: Any) -> None:
         self.original = original
