@@ -117,11 +117,26 @@ def use_scan(store: SlowStore) -> None:
             assert batch.num_rows
 
 
+def loader_of(store: SlowStore) -> sa.Loader[sa.Table]:
+    return sa.loader("a.arrow", "host", batch_size=65536, shuffle="batches", to="table", filesystem=store)
+
+
 def use_loader(store: SlowStore) -> None:
-    with sa.loader(
-        "a.arrow", "host", batch_size=65536, shuffle="batches", to="table", filesystem=store
-    ) as batches:
+    with loader_of(store) as batches:
         for batch in batches:
+            assert batch.num_rows
+
+
+class SecondEpoch:
+    """A later epoch of a loader, whose files are open."""
+
+    def __init__(self) -> None:
+        self._open: tuple[SlowStore, sa.Loader] | None = None
+
+    def __call__(self, store: SlowStore) -> None:
+        if self._open is None or self._open[0] is not store:
+            self._open = store, loader_of(store)
+        for batch in self._open[1]:
             assert batch.num_rows
 
 
@@ -160,6 +175,7 @@ def cases_of(arrow: bytes, parquet: bytes) -> dict[str, Case]:
         ),
         "scan": Case(use_scan, "a.arrow", whole),
         "loader": Case(use_loader, "a.arrow", whole),
+        "later epoch of a loader": Case(SecondEpoch(), "a.arrow", whole),
         "Parquet, two columns": Case(
             lambda store: sa.read_parquet("a.parquet", "host", columns=COLUMNS, filesystem=store),
             "a.parquet",

@@ -81,6 +81,41 @@ def test_a_small_range_is_one_request() -> None:
     assert filled(store.open(), 5, 0) == b""
 
 
+def test_a_range_of_little_more_than_its_pieces_has_no_further_one() -> None:
+    store = Store()
+    assert filled(store.open(), 0, 8 * MIB + 1000) == CONTENT[: 8 * MIB + 1000]
+    assert [count for _, count in sorted(store.asked)] == [4 * MIB + 500] * 2
+    assert filled(store.open(), 0, 5 * MIB) == CONTENT[: 5 * MIB]
+    assert store.asked[2:] == [(0, 5 * MIB)]
+
+
+def test_requests_at_once_have_a_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST_BYTES", 8 * MIB + 1000)
+    small = [(number * MIB, 10) for number in range(13, 16)]
+    large, state, all_of_small = [], threading.Lock(), threading.Event()
+    done, most = [], 0
+
+    def hold(offset: int, count: int) -> None:
+        nonlocal most
+        with state:
+            (large if count > 10 else done).append(offset)
+            most = max(most, len(large))
+            if len(done) == len(small):
+                all_of_small.set()
+        assert all_of_small.wait(60), "small requests run beside large ones"
+        with state:
+            if count > 10:
+                large.remove(offset)
+
+    file = Store(before=hold).open()
+    kept = file.ahead([(0, 8 * MIB), *small]), file.ahead([(8 * MIB, 4 * MIB)])
+    assert filled(file, 0, 12 * MIB) == CONTENT[: 12 * MIB]
+    assert most == 2
+    del kept
+    assert eventually(lambda: REQUESTS.running == 0)
+    assert REQUESTS._bytes == 0
+
+
 def test_the_process_has_one_limit_for_all_files() -> None:
     REQUESTS.limit(3)
     running, most = set(), 0
@@ -108,12 +143,12 @@ def test_the_process_has_one_limit_for_all_files() -> None:
 def test_what_is_read_ahead_is_not_requested_again_until_it_is_dropped() -> None:
     store = Store()
     file = store.open()
-    ahead = file.ahead([(0, 10), (1000, 24), (8 * MIB, 5 * MIB)])
+    ahead = file.ahead([(0, 10), (1000, 24), (8 * MIB, 6 * MIB)])
     assert filled(file, 2, 5) == CONTENT[2:7]
-    assert filled(file, 8 * MIB, 5 * MIB) == CONTENT[8 * MIB : 13 * MIB]
+    assert filled(file, 8 * MIB, 6 * MIB) == CONTENT[8 * MIB : 14 * MIB]
     near, *far = sorted(store.asked)
     assert near == (0, 1024), "small neighbours are one request"
-    assert [count for _, count in far] == [5 * MIB // 2] * 2
+    assert [count for _, count in far] == [3 * MIB] * 2
     assert filled(file, 8 * MIB - 10, 20) == CONTENT[8 * MIB - 10 : 8 * MIB + 10]
     assert store.asked[3:] == [(8 * MIB - 10, 10)], "only what is missing"
     ahead.close()
@@ -250,7 +285,7 @@ def test_a_store_that_asks_for_fewer_requests_gets_fewer_and_then_more_again() -
     assert pool.most == 16
 
     class Done:
-        finished, cancelled = True, False
+        finished, cancelled, size = True, False, 0
 
     for _ in range(16):
         pool._note_answer(Done())  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 import saeta as sa
 from saeta import ipc
 from saeta._files.stores import obstores, retries
-from saeta._files.stores.requests import REQUESTS
+from saeta._files.stores.requests import MOST_AT_ONCE, REQUESTS
 from waiting import eventually
 
 obstore = pytest.importorskip("obstore")
@@ -194,7 +194,7 @@ def test_a_store_that_always_refuses_is_a_file_error(proxy: Proxy, host: sa.Cont
     proxy.faults = [503] * 1000
     with pytest.raises(sa.FileError, match=r"can't read 'big\.arrow'.*503"):
         sa.read_ipc("big.arrow", host, filesystem=store_of(proxy.url))
-    assert REQUESTS.most < 128
+    assert REQUESTS.most < MOST_AT_ONCE
     assert eventually(lambda: REQUESTS.running == 0)
     proxy.faults = [403] * 1000
     with pytest.raises(sa.FileError):

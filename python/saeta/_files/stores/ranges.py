@@ -21,6 +21,7 @@ from saeta._files.stores.retries import ShortBody
 from saeta.errors import FileError
 
 PIECE = 4 << 20  # bytes of a request
+MORE = PIECE // 4  # that a range may have beyond its pieces: a batch of 8 MiB has some bytes of metadata
 SMALL_GAP = 128 << 10  # bytes between two ranges that are read by one request
 
 OFFSET = attrgetter("offset")
@@ -43,9 +44,8 @@ class _Piece(Request):
     """A range that is read by one request, into a target or into memory of its own."""
 
     def __init__(self, file: RangeFile, offset: int, size: int, target: memoryview | None = None) -> None:
-        super().__init__(file.name, f"read {size} bytes at offset {offset} of")
+        super().__init__(file.name, f"read {size} bytes at offset {offset} of", size)
         self.offset = offset
-        self.size = size
         self.end = offset + size
         self.holders = 1
         self.content: memoryview | None = None
@@ -308,7 +308,7 @@ def _joined(ranges: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int,
 
 def _cut(begin: int, end: int) -> Iterator[tuple[int, int]]:
     """Yields pieces (offset, bytes) of a range, of nearly the same size."""
-    count = -(-(end - begin) // PIECE)
+    count = -(-max(end - begin - MORE, min(end - begin, 1)) // PIECE)
     for number in range(count):
         first = begin + (end - begin) * number // count
         yield first, begin + (end - begin) * (number + 1) // count - first

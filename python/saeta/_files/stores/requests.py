@@ -18,7 +18,8 @@ from saeta._files.filesystems import raise_as_file_errors
 from saeta._files.stores.retries import is_throttling, is_transient, pauses
 from saeta.errors import FileError
 
-MOST_AT_ONCE = 128  # requests, of the whole process
+MOST_AT_ONCE = 256  # requests, of the whole process
+MOST_BYTES = 512 << 20  # that they bring together: 128 pieces of 4 MiB
 LEAST_AT_ONCE = 4  # after a store has asked for fewer
 SECONDS_BETWEEN_CUTS = 1.0  # refusals of requests that were sent together count once
 DEADLINE = 120.0  # seconds without an answer to any request
@@ -28,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Requests:
-    """Runs requests, `most` at once, in the order in which they were added."""
+    """Runs requests in the order in which they were added, at once as many as `most` and MOST_BYTES allow."""
 
     def __init__(self, most: int = MOST_AT_ONCE) -> None:
         self._highest = most
@@ -43,6 +44,7 @@ class Requests:
         self._state = allocate_lock()
         self._waiting: deque[Request] = deque()
         self._running = 0
+        self._bytes = 0  # of the requests that run
         self._lost: set[Request] = set()  # whose threads are not counted any more
         self._most = self._highest
         self._answers = 0  # since the number was changed
@@ -82,6 +84,7 @@ class Requests:
             if not request.finished and request not in self._lost:
                 self._lost.add(request)
                 self._running -= 1
+                self._bytes -= request.size
 
     def _work(self) -> None:
         with self._state:
@@ -95,10 +98,11 @@ class Requests:
 
     def _take(self) -> Request | None:
         with self._state:
-            while self._waiting and self._running <= self._most:
+            while self._has_room(self._running - 1):
                 request = self._waiting.popleft()
                 if not request.cancelled:
-                    more = bool(self._waiting) and self._running < self._most
+                    self._bytes += request.size
+                    more = self._has_room(self._running)
                     break
             else:
                 self._running -= 1
@@ -106,6 +110,12 @@ class Requests:
         if more:
             start_new_thread(self._work, ())
         return request
+
+    def _has_room(self, running: int) -> bool:
+        """Whether the next request may run beside so many others."""
+        if not self._waiting or running >= self._most:
+            return False
+        return self._bytes == 0 or self._bytes + self._waiting[0].size <= MOST_BYTES
 
     def _note_answer(self, request: Request) -> bool:
         """Lets the number of requests grow again, by one for each round of answers.
@@ -116,6 +126,7 @@ class Requests:
             if request in self._lost:
                 self._lost.discard(request)
                 return False
+            self._bytes -= request.size
             self.last_answer = monotonic()
             self._answers += 1
             if self._most < self._highest and self._answers >= self._most:
@@ -129,9 +140,14 @@ os.register_at_fork(after_in_child=REQUESTS.reset)
 
 
 class Request:
-    """A call that one of the threads makes, and makes again after failures that pass."""
+    """A call that one of the threads makes, and makes again after failures that pass.
 
-    def __init__(self, name: str, what: str) -> None:
+    Attributes:
+        size: the bytes that it brings, 0 for few.
+    """
+
+    def __init__(self, name: str, what: str, size: int = 0) -> None:
+        self.size = size
         self.cancelled = False
         self.finished = False
         self._name = name
