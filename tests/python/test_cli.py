@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -491,6 +492,41 @@ def test_convert_keeps_the_rows(tmp_path, origin, target):
     assert summary["compression"] == "zstd"
     assert summary["format"] == ("stream" if target == "out.arrows" else "file")
     assert sa.read_ipc(tmp_path / target, "host").to_arrow().equals(table)
+
+
+@pytest.mark.parametrize("target", ["out.arrow", "out.arrows", "out.parquet"])
+@pytest.mark.parametrize("origin", ["in.arrow", "in.arrows"])
+def test_convert_goes_window_by_window(tmp_path, monkeypatch, origin, target):
+    table = pa.table({"a": np.random.default_rng(1).integers(0, 9, 4_000_000)})
+    opened = pa.ipc.new_file if origin == "in.arrow" else pa.ipc.new_stream
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with opened(tmp_path / origin, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=50_000)
+    monkeypatch.setenv("SAETA_BUDGET", "8MiB")  # the table has 32 MB
+    done = saeta("convert", tmp_path / origin, tmp_path / target, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["rows"] == 4_000_000
+    monkeypatch.undo()
+    read = sa.read_parquet if target.endswith(".parquet") else sa.read_ipc
+    assert read(tmp_path / target, "host").to_arrow().equals(table)
+
+
+@pytest.mark.parametrize("target", ["out.arrow", "out.arrows"])
+@pytest.mark.parametrize("origin", ["in.parquet", "in.arrows"])
+def test_convert_joins_dictionaries_that_change(tmp_path, origin, target):
+    import pyarrow.parquet as pq
+
+    parts = [pa.table({"k": pa.array(values).dictionary_encode()}) for values in (["a", "b"], ["c", "a"])]
+    path = tmp_path / origin
+    if origin == "in.parquet":
+        pq.write_table(pa.concat_tables(parts), path, row_group_size=2)
+    else:
+        with pa.ipc.new_stream(path, parts[0].schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+    done = saeta("convert", path, tmp_path / target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sa.read_ipc(tmp_path / target, "host")["k"].to_pylist() == ["a", "b", "c", "a"]
 
 
 def test_convert_names_unsupported_conversions(tmp_path):

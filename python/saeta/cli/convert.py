@@ -15,7 +15,7 @@ from saeta._optional import load
 from saeta._report import count_text, human_bytes
 from saeta.cli.load import is_parquet
 from saeta.cli.terminal import on_terminal, say
-from saeta.errors import FormatError, InvalidError
+from saeta.errors import BudgetExceeded, FormatError, InvalidError
 
 # The form of OUT by its suffix, if --to is not given.
 FORMS = {
@@ -23,6 +23,7 @@ FORMS = {
     **dict.fromkeys((*PARQUET_ENDINGS, ".pq"), "parquet"),
 }
 CSV = (".csv", ".tsv", ".txt")
+PENDING = 128 << 20
 
 
 def run(
@@ -44,7 +45,9 @@ def run(
         )
     start = time.perf_counter()
     try:
-        batches = _rebatch(_open_reader(source, columns), batch_rows)
+        batches = _open(source, None if columns is None else columns.split(","), batch_rows)
+        if form == "file" and _may_replace_dictionaries(batches):
+            batches = sa.from_arrow(batches, "host")
         shown = on_terminal() and not as_json
         rows = _write(batches, target, form, compression, batch_rows, progress=shown)
     except load("pyarrow", "saeta convert").ArrowInvalid as failure:
@@ -67,19 +70,32 @@ def run(
         )
 
 
-def _open_reader(source: Path, columns: str | None) -> Any:
-    """Opens a file of any supported form as a RecordBatchReader of pyarrow."""
-    pa: Any = load("pyarrow", "saeta convert")
-    names = None if columns is None else columns.split(",")
+def _open(source: Path, columns: list[str] | None, batch_rows: int | None) -> Any:
+    """Opens a file of any supported form: as a Scan, or as a RecordBatchReader of pyarrow."""
     if source.suffix.lower() in CSV:
         csv: Any = load("pyarrow.csv", "reading CSV")
         parsing = csv.ParseOptions(delimiter="\t" if source.suffix.lower() == ".tsv" else ",")
-        chosen = csv.ConvertOptions(include_columns=names)
-        return csv.open_csv(source, parse_options=parsing, convert_options=chosen)
+        chosen = csv.ConvertOptions(include_columns=columns)
+        return _rebatch(csv.open_csv(source, parse_options=parsing, convert_options=chosen), batch_rows)
     if is_parquet(source):
         dataset = load("pyarrow.dataset", "reading Parquet")
-        return dataset.dataset(source, format="parquet").scanner(columns=names).to_reader()
-    return pa.RecordBatchReader.from_stream(sa.read_ipc(source, "host", columns=names))
+        scanner = dataset.dataset(source, format="parquet").scanner(columns=columns)
+        return _rebatch(scanner.to_reader(), batch_rows)
+    return sa.scan_ipc(source, "host", columns=columns, batch_rows=batch_rows)
+
+
+def _may_replace_dictionaries(batches: Any) -> bool:
+    """Whether batches may have different dictionaries, which a file can't have. A table joins them."""
+    if isinstance(batches, sa.Scan) and batches.num_batches >= 0:
+        return False  # of a file
+    pa: Any = load("pyarrow", "saeta convert")
+
+    def has_dictionary(of: Any) -> bool:
+        return pa.types.is_dictionary(of) or any(
+            has_dictionary(of.field(number).type) for number in range(of.num_fields)
+        )
+
+    return any(map(has_dictionary, pa.schema(batches.schema).types))
 
 
 def _rebatch(reader: Any, rows: int | None) -> Any:
@@ -121,7 +137,30 @@ def _write(
         return rows
     if compression not in (None, "none", "lz4", "zstd"):
         raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
-    table: sa.Table = sa.from_arrow(batches, "host")
     words: Any = {"compression": None if compression == "none" else compression, "format": form}
-    sa.write_ipc(table, target, **words, progress=progress)
-    return table.num_rows
+    if isinstance(batches, sa.Table):
+        sa.write_ipc(batches, target, **words, progress=progress)
+        return batches.num_rows
+    rows = 0
+    with sa.ipc_writer(target, batches.schema, pending=_pending(), progress=progress, **words) as writer:
+        source = iter(batches)
+        while (batch := _next(source, writer)) is not None:
+            writer.write(batch)
+            rows += batch.num_rows
+            del batch  # its memory is free when it is written
+    return rows
+
+
+def _next(source: Iterator[Any], writer: sa.IpcWriter) -> Any:
+    """Returns the next batch, None at the end. Where it has no room, what waits is written first."""
+    try:
+        return next(source, None)
+    except BudgetExceeded:
+        writer.flush()
+        return next(source, None)
+
+
+def _pending() -> int:
+    """Returns the number of bytes that may wait to be written. The source needs most of the budget."""
+    left = sa.context("host").memory.statistics()["remaining"]
+    return PENDING if left is None else max(1, min(PENDING, left // 4))
