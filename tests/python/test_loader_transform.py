@@ -268,6 +268,33 @@ def test_what_the_function_raises_names_the_window(tmp_path):
     assert rows_of([next(iter(loader))]) == [[0, 1, 2, 3]], "an epoch that is left is begun again"
 
 
+def test_a_function_can_not_end_the_epoch(tmp_path):
+    files = files_of_rows(tmp_path, [300], 40)
+
+    def fail(table):
+        return next(iter([]))
+
+    with pytest.raises(RuntimeError, match="transform raised StopIteration"):
+        list(sa.loader(files, "host", transform=fail, batch_size=4, to="numpy"))
+
+
+def test_results_of_several_contexts_are_mixed(tmp_path):
+    """Some are the window itself, in the loader's context, others are in the program's."""
+    files = files_of_rows(tmp_path, [300], 40)
+
+    def change(table):
+        return sa.table({"row": table["row"], "half": table["half"]}, "host") if 40 in table["row"] else table
+
+    with sa.context("host").memory.child("training", "1MiB") as share:
+        for shuffle in SHUFFLES:
+            loader = sa.loader(
+                files, share, transform=change, batch_size=7, window="800B", shuffle=shuffle, to="numpy"
+            )
+            assert sorted(flat(rows_of(loader))) == list(range(300))
+            loader.close()
+            del loader
+
+
 def test_errors_of_reading_name_the_file(tmp_path):
     (file,) = files_of_rows(tmp_path, [3000], 1000, partial(write_ipc, compression="lz4"))
     content = bytearray((tmp_path / "part-0.arrow").read_bytes())

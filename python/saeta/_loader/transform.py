@@ -44,10 +44,12 @@ class Transform:
             made = self._function(rows)
         except BaseException as failure:
             failure.add_note(f"in the transform of {self._data.describe(spans)}")
+            if isinstance(failure, StopIteration):  # which would end the epoch
+                raise RuntimeError("transform raised StopIteration") from failure
             raise
         if not isinstance(made, Table):
             made = self._taken(made, spans)
-        elif made.context is not rows.context and made.device != self._ctx.device:
+        elif made.device != self._ctx.device:
             made = made.to(self._ctx)
         if self.schema is None:
             refuse_repeated(made.schema.names, "rename them in transform=")
