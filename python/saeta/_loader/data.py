@@ -97,6 +97,9 @@ class Data:
     def close(self) -> None:
         """Releases the files."""
 
+    def keep_whole(self, most: int) -> None:
+        """Lets batches of at most so many bytes be read as a whole where parts of them are small requests."""
+
     def identity(self) -> list[Any]:
         """Returns an identity of the rows: the names of the files, and rows and bytes of each batch."""
         return [self.names, [(batch.rows, batch.nbytes) for batch in self.batches]]
@@ -231,6 +234,7 @@ class _OfIpc(_OfFiles):
             self.schema = _united_schema(schemas, list(map(_shown, self.files)), meant)
             reader = open_reader(files, ReadOptions(self.schema.names, schema=self.schema))
         self._planned: Any = None  # the reader of all files, if one plan can take them
+        self._kept_whole = 0  # bytes of the largest plain batch that is read as a whole
         try:
             self.batches = list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
         except UnsupportedError:
@@ -242,6 +246,16 @@ class _OfIpc(_OfFiles):
     def close(self) -> None:
         if self._planned is not None:
             self._planned.close()
+
+    def keep_whole(self, most: int) -> None:
+        if self._planned is not None and not self._planned.near_by:
+            self.batches = [
+                batch._replace(whole=batch.whole or batch.nbytes <= most) for batch in self.batches
+            ]
+            self._kept_whole = most
+
+    def identity(self) -> list[Any]:
+        return [*super().identity(), *([self._kept_whole] if self._kept_whole else [])]
 
     def open(
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
@@ -414,6 +428,14 @@ class _OfParts(Data):
 
     def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
         return ReadingParts(self, [part.reading(ctx, columns) for part in self._parts])
+
+    def keep_whole(self, most: int) -> None:
+        for part in self._parts:
+            part.keep_whole(most)
+        self.batches = [batch for part in self._parts for batch in part.batches]
+
+    def identity(self) -> list[Any]:
+        return [part.identity() for part in self._parts]
 
     def close(self) -> None:
         for part in self._parts:

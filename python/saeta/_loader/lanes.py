@@ -62,20 +62,27 @@ class Lane:
         self._stride = stride
         self._passed_over = begin
         self._read: Table | None = None  # a window, until the function has returned
-        self._tables: deque[Table] = deque()
+        self._tables: deque[tuple[Table, list[Span]]] = deque()  # what is left of windows, and their spans
         self._rows = 0
-        self.spans: list[Span] = []  # of the window that was read last
 
     @property
     def at_end(self) -> bool:
         """Whether all windows were read."""
         return not self._windows
 
-    def wanted(self) -> list[Span]:
-        """Returns what is read for the next window; nothing if its rows are in memory."""
-        if self._read is not None:
-            return []
-        return self._windows[0].spans if self._whole is None else self._whole.wanted
+    @property
+    def spans(self) -> list[Span]:
+        """What was read for the rows that are not taken yet."""
+        return [span for _, spans in self._tables for span in spans]
+
+    def wanted(self, most: int) -> list[list[Span]]:
+        """Returns what is read for each of the next windows; nothing where the rows are in memory."""
+        ahead = range(min(most, len(self._windows)))
+        if self._whole is None:
+            wanted = [self._windows[number].spans for number in ahead]
+        else:
+            wanted = list(map(self._whole.wanted, ahead))
+        return wanted if self._read is None else [[], *wanted[1:]]
 
     def add(self, rows: Table | None, change: Change) -> None:
         """Adds the next window, whose wanted rows were read. After a failure it can be added again."""
@@ -92,10 +99,9 @@ class Lane:
             made = made._take_permuted(self._key, 0, 1, size, count, 1, 1, -(-count // size), number)
         self._read = None
         self._windows.popleft()
-        self.spans = spans
         self._passed_over = max(0, over - count)
         if count > over:
-            self._tables.append(made.slice(over) if over else made)
+            self._tables.append((made.slice(over) if over else made, spans))
             self._rows += count - over
 
     def available(self, *, drop_last: bool) -> int:
@@ -120,9 +126,9 @@ class Lane:
     def _pop(self, count: int) -> Table:
         parts = []
         while count and self._tables:
-            first = self._tables.popleft()
+            first, spans = self._tables.popleft()
             if first.num_rows > count:
-                self._tables.appendleft(first.slice(count))
+                self._tables.appendleft((first.slice(count), spans))
                 first = first.slice(0, count)
             parts.append(first)
             count -= first.num_rows
@@ -150,6 +156,7 @@ class Lanes:
         lanes: in the order of their turns.
         describe: returns the place of spans.
         most: the number of batches that are taken at once.
+        windows: the number of windows of each lane that are read at once.
         passed: the slots of the rank before the first ones of these.
     """
 
@@ -162,6 +169,7 @@ class Lanes:
         *,
         drop_last: bool,
         most: int,
+        windows: int,
         passed: int,
     ) -> None:
         self._lanes = lanes
@@ -170,6 +178,7 @@ class Lanes:
         self._describe = describe
         self._drop_last = drop_last
         self._most = most
+        self._windows = windows
         self._passed = passed
         self._cancellation = _core._Cancellation()
 
@@ -187,8 +196,9 @@ class Lanes:
         before = range(self._passed, self._passed + count * len(self._lanes), len(self._lanes))
         slots = [passed + place + 1 for passed in before for place in having]
         self._passed = before.stop
+        spans = [span for lane in lanes for span in lane.spans]
         tables = [table for lane in lanes for table in lane.take(count)]
-        return Turns(Part(tables, turns, slots), before.stop, [span for lane in lanes for span in lane.spans])
+        return Turns(Part(tables, turns, slots), self._passed, spans)
 
     def close(self) -> None:
         """Ends a read of another thread. A function that runs is not ended."""
@@ -199,9 +209,9 @@ class Lanes:
         return lane.available(drop_last=self._drop_last)
 
     def _read(self, lanes: Sequence[Lane]) -> None:
-        wanted = [lane.wanted() for lane in lanes]
-        with closing(self._reading.read_each([spans for spans in wanted if spans])) as tables:
-            for lane, spans in zip(lanes, wanted, strict=True):
+        wanted = [(lane, spans) for lane in lanes for spans in lane.wanted(self._windows)]
+        with closing(self._reading.read_each([spans for _, spans in wanted if spans])) as tables:
+            for lane, spans in wanted:
                 try:
                     rows = next(tables) if spans else None
                 except Error as failure:
@@ -267,11 +277,12 @@ class ChangedRows:
             self._data.describe,
             drop_last=self._drop_last,
             most=self._most,
+            windows=max(1, ahead),
             passed=self._passed,
         )
         if ahead == 0 or (self._data.is_table and self._ctx.device != "host"):
             return ReadOnRequest(source, source.next, "loader")
-        return ReadAhead(source, source.next, ahead, "loader")
+        return ReadAhead(source, source.next, 1, "loader")
 
     def note(self, part: Turns) -> Part:
         self._passed, self._spans = part.passed, part.spans

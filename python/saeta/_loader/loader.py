@@ -22,7 +22,7 @@ from saeta._loader.data import data_of
 from saeta._loader.lanes import ChangedRows
 from saeta._loader.order import Order
 from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
-from saeta._loader.refusals import refuse_repeated
+from saeta._loader.refusals import check_options, refuse_repeated
 from saeta._loader.transform import Transform
 from saeta._loader.windows import LoadedRows, Rows, Windows
 from saeta._parquet.engine import Engine, require_engine
@@ -56,11 +56,9 @@ else:
     Batch_co = TypeVar("Batch_co", covariant=True)
 
 VERSION = 2  # of the states: 1 was of an order without lanes
+STORE_BATCHES = 8  # of a window, which are read as a whole from stores
 VIEWED_BYTES = 1 << 20  # of a batch of a file
 SHUFFLES = ("rows", "batches", False)
-LIBRARIES = ("torch", "cupy", "jax", "numpy")
-NULLS = ("error", "nan", "fill", "mask")
-LISTS = ("jagged", "padded")
 LEAST = {"prefetch": 1, "rank": 0, "world_size": 1, "batch_size": 1, "seed": None, "window": 1}
 
 
@@ -108,6 +106,8 @@ class Loader(Generic[Batch_co]):
         if chosen.columns is not None:
             chosen = replace(chosen, columns=_names(chosen.columns))
         self._data = data = data_of(files, ctx, chosen)
+        if steps.shuffle:
+            data.keep_whole(steps.window // STORE_BATCHES)
         if data.shares and not steps.shuffle:
             raise InvalidError("weights of sources are for shuffle='rows' or 'batches', and shuffle is False")
         self._schema = data.schema
@@ -568,20 +568,6 @@ def _restore(
     made: Loader[Any] = of(files, unpickled_context(device), chosen, steps, options)
     made.load_state_dict(state)
     return made
-
-
-def check_options(options: Options) -> None:
-    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
-    if options.to not in (*LIBRARIES, "table"):
-        raise InvalidError(f"to={options.to!r}: expected one of {', '.join((*LIBRARIES, 'table'))}")
-    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
-        for each in given.values() if isinstance(given, Mapping) else [given]:
-            if each not in known:
-                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}")
-    if options.to == "table":
-        for name in ("matrix", "dtype", "fill", "codes"):
-            if getattr(options, name) is not None:
-                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
 
 
 def _number(name: str, given: Any, least: int | None) -> int:

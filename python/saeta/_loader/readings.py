@@ -313,7 +313,7 @@ class ReadingWhole(Reading):
         self._whole = WholeBatches(loads, batches)
 
     def read(self, spans: Sequence[Span]) -> Table:
-        wanted = self._whole.wanted
+        wanted = self._whole.wanted()
         return self._whole.cut(spans, self._reading.read(wanted) if wanted else None)
 
     def close(self) -> None:
@@ -334,16 +334,15 @@ class WholeBatches:
         self._number = 0
         self._held: dict[Span, tuple[Table, int]] = {}  # a table, and where in it the rows begin
 
-    @property
-    def wanted(self) -> list[Span]:
-        """What is read for the next load; nothing if it is held."""
-        return self._wanted[self._number]
+    def wanted(self, ahead: int = 0) -> list[Span]:
+        """Returns what is read for the load that is so many ahead; nothing if it is held then."""
+        return self._wanted[self._number + ahead]
 
     def cut(self, spans: Sequence[Span], rows: Table | None) -> Table:
         """Returns the spans of the next load, for which the wanted rows were read."""
         held, start = self._held, 0
         if rows is not None:
-            for span in self.wanted:
+            for span in self.wanted():
                 held[span] = rows, start
                 start += span.rows
         self._number += 1

@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
     rows: int
     nbytes: int
-    whole: bool  # can't be read in parts, because it is compressed
+    whole: bool  # is not read in parts, because it is compressed, or in a store
 
 
 class Span(NamedTuple):

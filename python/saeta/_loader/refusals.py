@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Never
 
 from saeta._core import Column, DataType
-from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, TypeMismatch
+from saeta._loader.records import Options
+from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, InvalidError, TypeMismatch
 
+LIBRARIES = ("torch", "cupy", "jax", "numpy")
+NULLS = ("error", "nan", "fill", "mask")
+LISTS = ("jagged", "padded")
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
+
+
+def check_options(options: Options) -> None:
+    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
+    if options.to not in (*LIBRARIES, "table"):
+        raise InvalidError(f"to={options.to!r}: expected one of {', '.join((*LIBRARIES, 'table'))}")
+    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
+        for each in given.values() if isinstance(given, Mapping) else [given]:
+            if each not in known:
+                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}")
+    if options.to == "table":
+        for name in ("matrix", "dtype", "fill", "codes"):
+            if getattr(options, name) is not None:
+                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
 
 
 def refuse_repeated(names: Sequence[str], advice: str) -> None:
