@@ -29,6 +29,7 @@ site make_site(std::uint64_t seed, std::int32_t ordinal, const std::shared_ptr<s
   chosen.memory.caching.slab = 64U << 10U;
   chosen.memory.caching.largest_small = 16U << 10U;
   chosen.memory.caching.largest_cached = 64U << 10U;
+  chosen.memory.caching.wait_above = choice.below(2) << 16U;
   made.ctx = context::create(made.device, std::move(chosen));
   constexpr std::size_t tables = 40;
   std::vector<buffer> pinned;

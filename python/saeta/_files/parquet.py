@@ -20,7 +20,7 @@ from saeta._parquet.filters import expression_of
 from saeta._parquet.limited import LimitedReader, limited_host
 from saeta._parquet.parts import Part
 from saeta._parquet.plan import Plan
-from saeta._parquet.reading import IN_FLIGHT, DeviceBatches, read_whole
+from saeta._parquet.reading import DeviceBatches, read_whole
 from saeta.errors import ClosedError, Error, FormatError, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
@@ -178,10 +178,11 @@ def scan_parquet(
             `read_parquet`.
         batch_rows: the number of rows of each Table; the last one may have fewer. None: the windows, or the
             batches of at most 131,072 rows that pyarrow decodes, fewer under a limited budget.
-        in_flight: the maximum number of windows that the device decodes ahead, at the same time (None: 4).
-            With pyarrow the maximum number of batches that are uploaded ahead (None: 2), and that it decodes
-            ahead (none, where the budget of the host has a limit). What has no room is read when it is
-            requested. On the host, too, batches are copied into memory of the context.
+        in_flight: the maximum number of windows that the device decodes ahead, at the same time (None: as
+            many as have 1 GiB together, from 2 to 8). With pyarrow the maximum number of batches that are
+            uploaded ahead (None: 2), and that it decodes ahead (none, where the budget of the host has a
+            limit). What has no room is read when it is requested. On the host, too, batches are copied into
+            memory of the context.
         window: bytes of values that the device decodes at once, as a number or a text ("512MiB"). A larger
             row group is decoded in parts.
 
@@ -222,7 +223,7 @@ def scan_parquet(
         )
         decoder = device_decoder(engine, where, data_set, filters)
         if decoder is not None:
-            windows = DeviceBatches(decoder, window_bytes, in_flight or IN_FLIGHT)
+            windows = DeviceBatches(decoder, window_bytes, in_flight)
             return Scan(windows, read_ahead(windows, where, rows, 1))
         uploaded = in_flight or 2
         expression = _expression(filters)

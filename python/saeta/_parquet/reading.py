@@ -12,7 +12,8 @@ from saeta.errors import BudgetExceeded
 
 WHOLE_BYTES = 1 << 30  # of the values that one call decodes in a whole read
 WHOLE_THREADS = 2
-IN_FLIGHT = 4  # windows of a scan
+IN_FLIGHT_BYTES = 1 << 30  # of the windows of a scan
+IN_FLIGHT = 8  # windows at most
 
 
 def read_whole(decoder: Decoder) -> Table:
@@ -45,12 +46,17 @@ def joined(decoder: Decoder, tables: list[Table]) -> Table:
 
 
 class DeviceBatches:
-    """The windows of a scan, of which `in_flight` are decoded ahead, as `scan.Readable`."""
+    """The windows of a scan, of which `in_flight` are decoded ahead, as `scan.Readable`.
+
+    None: as many as have 1 GiB together, from 2 to 8. Decoding zstd takes as long for one window as for
+    several beside each other.
+    """
 
     num_batches = -1
 
-    def __init__(self, decoder: Decoder, window: int, in_flight: int) -> None:
+    def __init__(self, decoder: Decoder, window: int, in_flight: int | None) -> None:
         self.schema: Schema = decoder.schema
+        in_flight = in_flight or max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // window))
         self._reads = _reads(decoder, window, window, in_flight)
 
     def next(self, where: Context, /) -> Table | None:

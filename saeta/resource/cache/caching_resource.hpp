@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace saeta {
 
@@ -39,6 +40,9 @@ struct caching_options {
   std::size_t largest_small = 1u << 20;    ///< bytes
   std::size_t largest_cached = 256u << 20; ///< bytes
   std::uint64_t soft_limit = ~std::uint64_t{0}; ///< bytes
+  /// Bytes that the cache holds before it makes streams wait for each other's work rather than grow; at most
+  /// half of its limit. Empty: an eighth of the device's memory.
+  std::optional<std::uint64_t> wait_above;
 };
 
 struct caching_statistics {

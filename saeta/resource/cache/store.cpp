@@ -35,7 +35,7 @@ cache_store::cache_store(std::shared_ptr<resource> upstream, const std::shared_p
                          caching_options options, std::shared_ptr<const budget> bound)
     : id_(next_cache_id()), classes_(checked(options).largest_small, options.largest_cached),
       slab_bytes_(options.slab), upstream_(std::move(upstream)), bound_(std::move(bound)),
-      soft_limit_(options.soft_limit), slabs_from_(timelines::of(*device)), common_(id_, timeline_id::none),
+      wait_above_(options.wait_above.value_or(device->properties().total_bytes / 8)), soft_limit_(options.soft_limit), slabs_from_(timelines::of(*device)), common_(id_, timeline_id::none),
       kinds_(classes_.count()) {}
 
 cache_store::~cache_store() {
@@ -87,12 +87,13 @@ cache_node* cache_store::refill(cache_shard& shard, std::size_t size_class) {
     if (cache_node* const freed = take_same_timeline(shard, size_class)) {
       return freed;
     }
-    if (cache_node* const ready = take_ready(shard, size_class)) {
-      return ready;
-    }
-    if (!wants_more(shard, size_class)) {
-      if (cache_node* const freed = take_pending(shard, size_class)) {
-        return freed;
+    if (!is_contended(shard, size_class)) {
+      if (cache_node* const ready = take_ready(shard, size_class)) {
+        return ready;
+      }
+      cache_node* const pending = may_grow() ? nullptr : take_pending(shard, size_class);
+      if (pending != nullptr) {
+        return pending;
       }
     }
     try {
@@ -234,22 +235,21 @@ cache_node* cache_store::take_larger(cache_shard& shard, std::size_t size_class)
   return nullptr;
 }
 
-bool cache_store::wants_more(cache_shard& shard, std::size_t size_class) {
+bool cache_store::may_grow() const noexcept {
+  return held_.load(std::memory_order_relaxed) < std::min(wait_above_, limit() / 2);
+}
+
+bool cache_store::is_contended(cache_shard& shard, std::size_t size_class) {
   size_kind& kind = kinds_[size_class];
   if (std::exchange(shard.list_stolen[size_class], false)) {
     ++kind.contended_misses;
   }
-  const std::uint64_t held = held_.load(std::memory_order_relaxed);
-  if (held >= limit()) {
+  if (!classes_.small(size_class) || kind.contended_misses < contention_threshold ||
+      kind.slabs.size() > shards_.size()) {
     return false;
   }
-  const bool mostly_used = unused_bytes() < held / 2;
-  const bool contended = classes_.small(size_class) && kind.contended_misses >= contention_threshold &&
-                         kind.slabs.size() <= shards_.size();
-  if (contended) {
-    kind.contended_misses = 0;
-  }
-  return contended || mostly_used;
+  kind.contended_misses = 0;
+  return held_.load(std::memory_order_relaxed) < limit();
 }
 
 void cache_store::reserve_nodes(std::size_t count) {

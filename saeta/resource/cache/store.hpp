@@ -5,8 +5,8 @@
 //           freed on the same timeline, for blocks without an owner or of another timeline whose work is
 //           known to have passed, for other such blocks, and for a new slab. A stream waits for the users of
 //           a block whose work is pending, so streams that share few blocks run one after the other. So a new
-//           slab comes before pending blocks while more bytes of the cache are in use than not, or when
-//           threads keep taking the same few blocks from each other.
+//           slab comes before pending blocks until the cache holds `wait_above` bytes. When two threads or
+//           streams keep taking the same few blocks from each other, the class gets another slab.
 // Bound     Slabs are added while the cache stays within its limit; to make room, unused slabs of all classes
 //           go back first. If there is no room for a slab, the block is allocated alone, with just the bytes
 //           it needs, up to one slab beyond the limit. If that has no room either, a free block of a larger
@@ -89,7 +89,9 @@ private:
   [[nodiscard]] cache_node* take_pending(cache_shard& shard, std::size_t size_class);
   void note_theft(cache_shard& victim, std::size_t size_class);
   /// Whether to add a slab rather than take a pending block.
-  [[nodiscard]] bool wants_more(cache_shard& shard, std::size_t size_class);
+  [[nodiscard]] bool may_grow() const noexcept;
+  /// Whether to add a slab because threads keep taking the same few blocks from each other.
+  [[nodiscard]] bool is_contended(cache_shard& shard, std::size_t size_class);
   void reserve_nodes(std::size_t count);
 
   // Bytes (bound.cpp)
@@ -133,6 +135,7 @@ private:
   const std::shared_ptr<resource> upstream_;
   const std::shared_ptr<const budget> bound_; ///< may be null
   const tag label_{"cache"};
+  const std::uint64_t wait_above_;
   std::atomic<std::uint64_t> soft_limit_;
   std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> uncached_{0}; ///< bytes of live blocks that are not cached

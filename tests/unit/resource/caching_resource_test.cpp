@@ -88,19 +88,18 @@ TEST_F(cache, takes_an_unused_block_of_another_stream_without_a_wait) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
 }
 
-TEST_F(cache, adds_a_slab_rather_than_wait_while_most_of_it_is_in_use) {
-  const std::array used{get(large, first()), get(large, first())};
-  const block pending = get(large, first());
-  put(pending, first());
+TEST_F(cache, adds_slabs_rather_than_wait_up_to_a_size) {
+  caching_options options;
+  options.wait_above = 2 * large;
+  make(options);
+  put(get(large, first()), first());
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   const block added = get(large, second());
-  EXPECT_NE(added.pointer, pending.pointer);
-  EXPECT_EQ(made_->statistics().slabs, 4U);
-  for (const block& each : used) {
-    put(each, first());
-  }
-  const block waited = get(large, second()); // three of four slabs are unused
-  EXPECT_EQ(made_->statistics().slabs, 4U);
+  EXPECT_EQ(made_->statistics().slabs, 2U);
+  EXPECT_EQ(made_->statistics().steals, 0U);
+  const block waited = get(large, second());
+  EXPECT_EQ(made_->statistics().slabs, 2U);
+  EXPECT_EQ(made_->statistics().steals, 1U);
   put(waited, second());
   put(added, second());
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
