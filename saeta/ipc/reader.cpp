@@ -74,6 +74,7 @@ struct reader::impl {
   table read_all(const std::shared_ptr<context>& ctx, const progress_hook& hook);
   [[nodiscard]] detail::read_request left_to_read() const;
   [[nodiscard]] bool can_be_planned() const;
+  [[nodiscard]] bool fetches_few_columns() const;
   [[nodiscard]] bool copied_by_plan(const context& ctx) const;
   [[nodiscard]] std::shared_ptr<const detail::planned_source> plan(const context& ctx) const;
   void restart(std::pair<std::int64_t, std::int64_t> batches);
@@ -81,6 +82,8 @@ struct reader::impl {
   std::unique_ptr<scan> scan_windows(const std::shared_ptr<context>& ctx, const scan_options& chosen) const;
   std::optional<table> read_at_once(const std::shared_ptr<context>& ctx, bool join,
                                     const progress_hook& hook);
+  std::optional<std::vector<batch>> read_in_windows(const std::shared_ptr<context>& ctx,
+                                                    const progress_hook& hook);
   [[nodiscard]] std::string place_name() const { return concat(from->name(), ": batch ", number); }
 
   detail::source from;
@@ -257,9 +260,15 @@ bool reader::impl::can_be_planned() const {
   return (from->near_by() || fetched) && fields == shown && !ended && options.copy != copy_policy::never;
 }
 
+/// Whether some columns are read of a source that is fetched. A batch may have few bytes of them, and a block
+/// of memory for each batch takes the system longer to give than filling it takes.
+bool reader::impl::fetches_few_columns() const {
+  return !from->near_by() && projected.decoded.size() != described->fields().fields.size();
+}
+
 bool reader::impl::copied_by_plan(const context& ctx) const {
   return can_be_planned() && (options.copy == copy_policy::always || !ctx.on_host() ||
-                              options.rechunk == true || messages->is_packed());
+                              options.rechunk == true || messages->is_packed() || fetches_few_columns());
 }
 
 /// Returns a request for the batches that are not read yet.
@@ -323,6 +332,57 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   }
 }
 
+/// Reads few columns of a source that is fetched. Returns nullopt if there are others, or if the budget may be
+/// too small for whole batches in windows.
+std::optional<std::vector<batch>> reader::impl::read_in_windows(const std::shared_ptr<context>& ctx,
+                                                                const progress_hook& hook) {
+  const scan_options windows;
+  const std::uint64_t most_bytes = (windows.windows_ahead + 2) * windows.window_bytes;
+  if (!ctx->on_host() || !fetches_few_columns() || so_far.batches != 0 ||
+      ctx->memory_budget()->statistics().remaining < most_bytes) {
+    return std::nullopt;
+  }
+  const auto planned = plan(*ctx);
+  if (planned == nullptr || !std::ranges::all_of(planned->batches(), [&](const auto& each) {
+        return each.body_bytes <= windows.window_bytes;
+      })) {
+    return std::nullopt;
+  }
+  std::vector<batch> batches;
+  progress read = so_far;
+  const auto scanned = detail::scan_planned(ctx, planned, planned->everything(), windows);
+  try {
+    for (const detail::planned_message& each : planned->batches()) {
+      const auto rows = scanned->next();
+      if (!rows) {
+        break;
+      }
+      read.bytes += each.body_bytes;
+      read.rows = checked_add(read.rows, rows->rows(), "rows of the source");
+      ++read.batches;
+      if (rows->batches().empty()) { // the batch stays, as it does where batches are read one by one
+        batch& none = batches.emplace_back();
+        for (const field& of : shown->fields().fields) {
+          none.columns.push_back(column::empty(ctx, of.type));
+        }
+      }
+      batches.insert(batches.end(), rows->batches().begin(), rows->batches().end());
+      if (hook) {
+        hook(read);
+      }
+    }
+  } catch (const error& failure) {
+    if (failure.code() == errc::format) {
+      broken = failure;
+    }
+    throw;
+  }
+  so_far = read;
+  number += read.batches;
+  ended = true;
+  return batches;
+}
+
 std::unique_ptr<scan> reader::impl::scan_windows(const std::shared_ptr<context>& ctx,
                                                  const scan_options& chosen) const {
   require_argument(ctx, "ctx");
@@ -358,6 +418,9 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
     return std::move(*whole);
   }
   std::vector<batch> batches;
+  if (auto read = read_in_windows(ctx, hook)) {
+    batches = *std::move(read);
+  }
   while (auto read = next(ctx)) {
     batches.push_back(std::move(*read));
     if (hook) {

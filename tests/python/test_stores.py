@@ -167,6 +167,38 @@ def test_filters_and_columns_of_parquet_in_a_store(s3: str, host: sa.Context) ->
         assert [row for batch in scan for row in batch["n"].to_pylist()] == list(range(ROWS))
 
 
+@pytest.mark.parametrize("limit", [None, "1MiB"])
+def test_few_columns_keep_the_batches_of_the_file(host: sa.Context, limit: str | None) -> None:
+    """They are read in windows, where the budget has room for these."""
+    rows = pa.table({"n": range(4000), "s": [str(n) for n in range(4000)], "x": np.arange(4000) / 2})
+    target, sizes = io.BytesIO(), [1000, 1, 999, 0, 2000]
+    with pa.ipc.new_file(target, rows.schema) as writer:
+        at = 0
+        for size in sizes:
+            writer.write_batch(
+                pa.record_batch(rows.slice(at, size).combine_chunks().to_pydict(), rows.schema)
+            )
+            at += size
+    store = obstore.store.MemoryStore()
+    obstore.put(store, "a.arrow", target.getvalue())
+    told: list[tuple[int, int]] = []
+    with host.memory.child("few", limit) as share:
+        read = sa.read_ipc(
+            "a.arrow", share, columns=["x", "s"], filesystem=store,
+            progress=lambda each: told.append((each.batches, each.rows)),
+        )  # fmt: skip
+        assert read.to_arrow().equals(rows.select(["x", "s"]))
+        assert [each.num_rows for each in read.batches] == sizes
+        assert told[-1] == (5, 4000)
+        with sa.scan_ipc("a.arrow", share, columns="n", filesystem=store) as scan:
+            assert [each.num_rows for each in scan] == sizes
+        two = sa.read_ipc("a.arrow", share, columns="n", batches=(1, 3), filesystem=store)
+        assert [each.num_rows for each in two.batches] == sizes[1:3]
+        del read, two
+    both = sa.read_ipc(["a.arrow", "a.arrow"], host, columns="s", filesystem=store)
+    assert both["s"].to_pylist() == rows["s"].to_pylist() * 2
+
+
 def test_several_ranges_are_requested_at_once(s3: str, proxy: Proxy, host: sa.Context) -> None:
     proxy.faults = [None, None] + ["held"] * 5  # after the ends of the file
     done = threading.Thread(target=lambda: [proxy.held.acquire() for _ in range(5)] and proxy.release.set())
