@@ -121,6 +121,8 @@ def write_ipc(
     path: Target,
     *,
     compression: Compression | None = None,
+    compression_level: int | None = None,
+    batch_rows: int | None = None,
     format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     index: bool = False,
     progress: ProgressArgument = None,
@@ -136,7 +138,9 @@ def write_ipc(
     permissions of the file that it replaces, and its owner where the system allows that. For a symbolic link,
     the file that it names is replaced.
 
-    Batches are written as the table has them. A device table is downloaded in windows of 64 MiB, each with
+    A plain file has the batches of the table, which readers view or read in parts. A batch of a compressed
+    file or of a stream is read as a whole. So larger batches are cut there into parts with about 4 MiB of
+    values, and a reader needs little memory. A device table is downloaded in windows of 64 MiB, each with
     several batches or a part of one. Several threads write a window while the next one is downloaded. Windows
     and compressed bytes are charged to the host's budget; for a compressed batch that is its whole body.
 
@@ -156,6 +160,10 @@ def write_ipc(
             that is open in binary mode, BytesIO, a file of a socket, of gzip, of pyarrow or of fsspec. If
             `write()` takes only a part of the bytes, it is called again with the rest.
         compression: of batch bodies: None, "lz4" or "zstd".
+        compression_level: of "lz4" (1 to 12) or "zstd" (1 to 22). Higher levels make smaller files and take
+            several times as long. None: 1.
+        batch_rows: the maximum number of rows of a batch: larger batches of the table are cut. None: batches
+            as the table has them, cut by their bytes in compressed files and streams.
         format: "file", or "stream" for the streaming format. None: "stream" for a path or URL that ends in
             .arrows, else "file".
         index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
@@ -187,7 +195,7 @@ def write_ipc(
     """
     table = table_in_place("source", source, index)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
-    options = (compression or "none", sinks.format_of(target, format))
+    options = sinks.encoding(target, compression, format, compression_level, batch_rows)
     with progress_hook(progress, "writing") as hook:
         written: int
         if isinstance(target, sinks.Sink | sinks.Upload):
@@ -202,10 +210,13 @@ def to_ipc_bytes(
     self: Table,
     *,
     compression: Compression | None = None,
+    compression_level: int | None = None,
+    batch_rows: int | None = None,
     format: Format = "file",  # noqa: A002
 ) -> bytes:
     """Implements `Table.to_ipc_bytes`."""
-    content: bytes = _ipc.write_bytes(self, compression or "none", format)
+    options = sinks.encoding(None, compression, format, compression_level, batch_rows)
+    content: bytes = _ipc.write_bytes(self, *options)
     return content
 
 

@@ -179,6 +179,7 @@ struct job {
   job(std::string label, const write_options& chosen, std::optional<schema> wanted, progress_hook progress)
       : name(std::move(label)), options(chosen), hook(std::move(progress)), fields(std::move(wanted)),
         tables(options.pending_bytes, options.body == compression::none ? options.window_bytes : 0) {
+    detail::require_valid(options);
     if (fields) {
       detail::require_writable(*fields);
     }

@@ -46,6 +46,7 @@ compression parse_compression(std::string_view name) {
 
 std::uint64_t write(const table& source, const std::filesystem::path& file, const write_options& options,
                     const progress_hook& hook) {
+  detail::require_valid(options);
   detail::atomic_file target(file, {options.durable, options.replace_read_only});
   thread_pool pool;
   detail::piece_sink sink(pool, target.descriptor(), file);
@@ -56,6 +57,7 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
 
 std::uint64_t write(const table& source, const byte_sink& sink, const std::string& name,
                     const write_options& options, const progress_hook& hook) {
+  detail::require_valid(options);
   thread_pool pool;
   detail::ordered_sink ordered(sink);
   return encode(source, ordered, name, options, pool, hook);

@@ -1,6 +1,6 @@
 // Writes tables as Arrow IPC files and streams.
 //
-// What      Batches are written as they are in the table, plain or compressed. A device table is downloaded
+// What      Batches are written as they are in the table, plain or compressed, or cut (`batch_rows`). A device table is downloaded
 //           in windows of several batches or of a part of one. While one window is downloaded, threads
 //           compress the previous one or write it to the file. They compress blocks and batches in parallel.
 // Memory    About three windows, however large a batch is, and the dictionaries. In a batch larger than a
@@ -60,6 +60,13 @@ struct write_options {
   std::uint64_t window_bytes = std::uint64_t{64} << 20;
   /// For a `writer`: bytes of the tables that it holds. `writer::write` waits while there would be more.
   std::uint64_t pending_bytes = std::uint64_t{256} << 20;
+  /// The level of the compression, as its library counts: LZ4 1 to 12, ZSTD 1 to 22. 0: the fastest.
+  int level = 0;
+  /// The most rows of a batch; larger ones of a table are cut. 0: as many as `batch_bytes` says.
+  std::int64_t batch_rows = 0;
+  /// The values of a batch in bytes, about, of files with compression and of streams: their readers read a
+  /// batch as a whole. Plain files keep the batches of the table, which are read in parts and viewed.
+  std::uint64_t batch_bytes = std::uint64_t{4} << 20;
 };
 
 /// Writes a table to a file. Returns the bytes of the finished file.

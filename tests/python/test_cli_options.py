@@ -88,12 +88,31 @@ def test_every_option_of_load(monkeypatch):
 
 
 def test_every_option_of_convert(monkeypatch):
-    plain = {"to": None, "compression": None, "batch_rows": None, "columns": None, "as_json": False}
+    plain = {
+        "to": None,
+        "compression": None,
+        "batch_rows": None,
+        "columns": None,
+        "as_json": False,
+        "level": None,
+    }
     assert run(monkeypatch, convert, "convert", "a", "b") == ((Path("a"), Path("b")), plain)
-    options = ("--to", "file", "--compression", "lz4", "--batch-rows", 7, "--columns", "x", "--json")
+    options = (
+        "--to",
+        "file",
+        "--compression",
+        "lz4",
+        "--level",
+        3,
+        "--batch-rows",
+        7,
+        "--columns",
+        "x",
+        "--json",
+    )
     assert run(monkeypatch, convert, "convert", "a", "b", *options) == (
         (Path("a"), Path("b")),
-        {"to": "file", "compression": "lz4", "batch_rows": 7, "columns": "x", "as_json": True},
+        {"to": "file", "compression": "lz4", "batch_rows": 7, "columns": "x", "as_json": True, "level": 3},
     )
 
 

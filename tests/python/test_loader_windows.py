@@ -34,6 +34,9 @@ class Data:
     def __init__(self, refused=()):
         self.opened, self._refused = [], list(refused)
 
+    def advice(self, spans):
+        return "read less"
+
     def open(self, ctx, columns, loads, *, ahead, views):
         assert not views
         self.opened.append((columns, [load.spans[0].batch for load in loads], ahead))

@@ -117,6 +117,8 @@ def ipc_writer(
     schema: Any = None,
     *,
     compression: Compression | None = None,
+    compression_level: int | None = None,
+    batch_rows: int | None = None,
     format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     pending: int | str = "256MiB",
     progress: ProgressArgument = None,
@@ -135,8 +137,9 @@ def ipc_writer(
     pyarrow and Saeta read deltas; some other libraries do not. A stream can also replace a dictionary.
 
     Args:
-        path, compression, format, durable, replace_read_only, filesystem, storage_options: as for
-            `write_ipc`. An object with `write()` is called on a thread of the writer, and flushed by `close`.
+        path, compression, compression_level, batch_rows, format, durable, replace_read_only, filesystem,
+            storage_options: as for `write_ipc`. An object with `write()` is called on a thread of the writer,
+            and flushed by `close`.
         schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
             with `__arrow_c_schema__`. None: the schema of the first table.
         pending: the maximum number of bytes of tables that were given and are not written, as a number or as
@@ -162,7 +165,7 @@ def ipc_writer(
     """
     fields = None if schema is None else Schema(schema)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
-    options = (compression or "none", sinks.format_of(target, format))
+    options = sinks.encoding(target, compression, format, compression_level, batch_rows)
     most = _bytes(pending)
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))

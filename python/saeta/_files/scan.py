@@ -18,7 +18,7 @@ from saeta._files.filesystems import place_of
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta._optional import load
-from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch
+from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch, UnsupportedError
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from saeta._files.batch_numbers import BatchNumbers
     from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
+
+# What to do where a budget has no room for one batch.
+WHOLE_ADVICE = (
+    "a compressed batch is read as a whole: write smaller ones, with batch_rows= of write_ipc or `saeta "
+    "convert --batch-rows`, or give the context a larger budget"
+)
 
 
 class Readable(Protocol):
@@ -61,11 +67,17 @@ class Scan:
         [[1, 2], [3]]
     """
 
-    def __init__(self, reader: Readable, batches: WindowScan | ReadAhead | ReadOnRequest) -> None:
+    def __init__(
+        self,
+        reader: Readable,
+        batches: WindowScan | ReadAhead | ReadOnRequest,
+        has_whole_batches: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
         self._batches = batches
         self._end = _Ending(batches.close)
+        self._has_whole_batches = has_whole_batches
 
     @property
     def schema(self) -> Schema:
@@ -81,9 +93,18 @@ class Scan:
         return self
 
     def __next__(self) -> Table:
-        batch: Table | None = self._batches.next()
+        batch = self._next()
         if batch is None:
             raise StopIteration
+        return batch
+
+    def _next(self) -> Table | None:
+        try:
+            batch: Table | None = self._batches.next()
+        except BudgetExceeded as refusal:
+            if self._has_whole_batches():  # the window was made smaller until it had one batch
+                refusal.args = (f"{refusal}; {WHOLE_ADVICE}", *refusal.args[1:])
+            raise
         return batch
 
     def __aiter__(self) -> AsyncIterator[Table]:
@@ -92,7 +113,7 @@ class Scan:
     async def __anext__(self) -> Table:
         import asyncio
 
-        batch: Table | None = await asyncio.get_running_loop().run_in_executor(None, self._batches.next)
+        batch = await asyncio.get_running_loop().run_in_executor(None, self._next)
         if batch is None:
             raise StopAsyncIteration
         return batch
@@ -132,6 +153,13 @@ class Scan:
     def __repr__(self) -> str:
         number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"
         return f"<saeta.Scan of {number}>"
+
+
+def _has_whole_batches(reader: Reader) -> bool:
+    try:
+        return any(reader.batch_compressed)
+    except (FormatError, UnsupportedError):  # the error of a broken batch is raised when the batch is taken
+        return False
 
 
 class Closable(Protocol):
@@ -469,4 +497,6 @@ def scan_ipc(
     files = list_sources(source, place, IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
-    return Scan(reader, _batches(reader, target, rows, ahead) if windows is None else windows)
+    if windows is None:
+        return Scan(reader, _batches(reader, target, rows, ahead))
+    return Scan(reader, windows, lambda: _has_whole_batches(reader))

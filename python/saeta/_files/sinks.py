@@ -7,13 +7,15 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from saeta import _ipc
+from saeta._convert.numbers import require_count, whole_number
 from saeta._files.filesystems import FileSystem, file_error, file_system, filesystem_of, is_url
 from saeta._files.sources import _name_of
 from saeta._files.stores.retries import reason_of
-from saeta.errors import Error, FileError, TypeMismatch
+from saeta._text import number_text
+from saeta.errors import Error, FileError, InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
     Target: TypeAlias = str | os.PathLike[str] | IO[bytes]
@@ -124,6 +126,38 @@ def format_of(target: Any, given: Format | None) -> Format:
     path = target.name if isinstance(target, Upload) else target
     named = isinstance(path, str | bytes | os.PathLike)
     return "stream" if named and os.fsdecode(path).lower().endswith(".arrows") else "file"
+
+
+def _level(given: Any) -> int:
+    number = whole_number(given, 1, 99)  # `_ipc` knows how many levels a compression has
+    if number is None:
+        raise InvalidError(f"compression_level is {number_text(given)}, expected a number from 1 on")
+    return number
+
+
+class Encoding(NamedTuple):
+    """How a table is encoded, in the order of the arguments of `_ipc`."""
+
+    compression: str
+    format: str
+    level: int
+    batch_rows: int
+
+
+def encoding(
+    target: Any,
+    compression: Compression | None,
+    format: Format | None,  # noqa: A002
+    level: int | None,
+    batch_rows: int | None,
+) -> Encoding:
+    """Checks the arguments of a writer of Arrow IPC."""
+    return Encoding(
+        compression or "none",
+        format_of(target, format),
+        0 if level is None else _level(level),
+        0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows"),
+    )
 
 
 def resolve_target(target: Any, filesystem: Any = None) -> Any:

@@ -32,6 +32,7 @@ from saeta._loader.codes import Coder
 from saeta._loader.lists import VIEWS, batches_of_lists
 from saeta._loader.records import PLAIN, Choice, Conversion, Lists, Options, Place, Tensor
 from saeta._loader.refusals import (
+    ADVICE,
     add_label,
     refuse_column,
     refuse_dictionary,
@@ -39,7 +40,7 @@ from saeta._loader.refusals import (
     refuse_nulls,
     ways_with_nulls,
 )
-from saeta._loader.windows import ADVICE, Windows
+from saeta._loader.windows import Windows
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 

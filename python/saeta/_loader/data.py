@@ -25,6 +25,7 @@ from saeta._files.filesystems import URL, file_error, without_secrets
 from saeta._files.parquet import decoder_of, naming_failures, read_limited, require_room, take_batches
 from saeta._files.parquet_ranges import ColumnsAhead
 from saeta._files.readers import ReadOptions, describe_source, open_reader, opened
+from saeta._files.scan import WHOLE_ADVICE
 from saeta._files.sources import name_of, open_remote, remote_place
 from saeta._loader.readings import (
     Reader,
@@ -41,6 +42,7 @@ from saeta._loader.readings import (
     spans_to_read,
 )
 from saeta._loader.records import Batch, Load, Run, Selection, Span
+from saeta._loader.refusals import ADVICE
 from saeta._optional import load
 from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
@@ -103,6 +105,10 @@ class Data:
     def identity(self) -> list[Any]:
         """Returns an identity of the rows: the names of the files, and rows and bytes of each batch."""
         return [self.names, [(batch.rows, batch.nbytes) for batch in self.batches]]
+
+    def advice(self, spans: Sequence[Span]) -> str:
+        """Returns what to do where the budget has no room for the rows of spans."""
+        return ADVICE
 
     def firsts(self) -> list[Span]:
         """Returns the spans that dictionaries are taken from: the first batch with rows of each file."""
@@ -256,6 +262,10 @@ class _OfIpc(_OfFiles):
 
     def identity(self) -> list[Any]:
         return [*super().identity(), *([self._kept_whole] if self._kept_whole else [])]
+
+    def advice(self, spans: Sequence[Span]) -> str:
+        numbers = {span.batch for span in spans}
+        return WHOLE_ADVICE if len(numbers) == 1 and self.batches[numbers.pop()].whole else ADVICE
 
     def open(
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False

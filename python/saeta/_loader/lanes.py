@@ -293,3 +293,6 @@ class ChangedRows:
 
     def place(self) -> str:
         return self._data.describe(self._spans)
+
+    def next_advice(self) -> str:
+        return self._data.advice([])

@@ -13,6 +13,7 @@ from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, 
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
 NULLS = ("error", "nan", "fill", "mask")
 LISTS = ("jagged", "padded")
+ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
@@ -83,7 +84,8 @@ def ways_with_nulls_inside(key: str, *, is_float: bool) -> str:
 
 
 def add_label(failure: Error, label: str, advice: str = "") -> None:
-    """Puts a label before the text of an error, and advice at the end of a refusal by the budget."""
+    """Puts a label, if any, before the text of an error, and advice at the end of a refusal by the budget."""
+    before = f"{label}: " if label else ""
     after = f"; {advice}" if advice and isinstance(failure, BudgetExceeded) else ""
     text = failure.args[0] if failure.args else ""
-    failure.args = (f"{label}: {text}{after}", *failure.args[1:])
+    failure.args = (f"{before}{text}{after}", *failure.args[1:])

@@ -15,8 +15,6 @@ from saeta._loader.records import Load, Part
 from saeta._loader.refusals import add_label
 from saeta.errors import BudgetExceeded, ClosedError, Error
 
-ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
-
 
 class Rows(Protocol):
     """The rows of an epoch that are not taken yet."""
@@ -32,6 +30,9 @@ class Rows(Protocol):
 
     def place(self) -> str:
         """Returns the place of the rows that were taken last, for messages."""
+
+    def next_advice(self) -> str:
+        """Returns what to do where the budget has no room for what is read next."""
 
 
 class LoadedRows:
@@ -69,6 +70,10 @@ class LoadedRows:
     def place(self) -> str:
         return self._data.describe(self._loads[self._taken - 1].spans)
 
+    def next_advice(self) -> str:
+        left = self._loads[self._taken :]
+        return self._data.advice(left[0].spans if left else [])
+
 
 class Windows:
     """The rows of an epoch, part by part, read ahead of the program.
@@ -103,8 +108,8 @@ class Windows:
             self.require_open()
             raise
         except Error as failure:
-            if place := self._rows.next_place():
-                add_label(failure, place, ADVICE)
+            advice = self._rows.next_advice() if isinstance(failure, BudgetExceeded) else ""
+            add_label(failure, self._rows.next_place(), advice)
             raise
         self._at_end = part is None
         return None if part is None else self._rows.note(part)

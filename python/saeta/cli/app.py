@@ -170,9 +170,17 @@ def convert(
             show_default="none",
         ),
     ] = None,
+    level: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Level of the compression.", show_default="the fastest"),
+    ] = None,
     batch_rows: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Number of rows in a batch.", show_default="as they come"),
+        typer.Option(
+            min=1,
+            help="Number of rows in a batch.",
+            show_default="as they come, at most 4 MiB with a compression",
+        ),
     ] = None,
     columns: Columns = None,
     as_json: Json = False,
@@ -186,6 +194,7 @@ def convert(
             target,
             to=to,
             compression=compression,
+            level=level,
             batch_rows=batch_rows,
             columns=columns,
             as_json=as_json,

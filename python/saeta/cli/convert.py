@@ -35,6 +35,7 @@ def run(
     batch_rows: int | None,
     columns: str | None,
     as_json: bool,
+    level: int | None = None,
 ) -> None:
     load("pyarrow", "saeta convert")
     form = to or FORMS.get(target.suffix.lower())
@@ -49,7 +50,7 @@ def run(
         if form == "file" and _may_replace_dictionaries(batches):
             batches = sa.from_arrow(batches, "host")
         shown = on_terminal() and not as_json
-        rows = _write(batches, target, form, compression, batch_rows, progress=shown)
+        rows = _write(batches, target, form, (compression, level), batch_rows, progress=shown)
     except load("pyarrow", "saeta convert").ArrowInvalid as failure:
         raise FormatError(f"{source}: {failure}") from failure
     done: dict[str, Any] = {
@@ -123,26 +124,33 @@ def _rebatch(reader: Any, rows: int | None) -> Any:
 
 
 def _write(
-    batches: Any, target: Path, form: str, compression: str | None, batch_rows: int | None, *, progress: bool
+    batches: Any,
+    target: Path,
+    form: str,
+    codec: tuple[str | None, int | None],
+    batch_rows: int | None,
+    *,
+    progress: bool,
 ) -> int:
+    compression, level = codec
+    words: Any = {"compression_level": level, "progress": progress}
     if form == "parquet":
-        codec: Any = compression or "snappy"
+        words["compression"] = compression or "snappy"
         rows = 0
-        with sa.parquet_writer(
-            target, batches.schema, row_group_size=batch_rows, compression=codec, progress=progress
-        ) as writer:
+        with sa.parquet_writer(target, batches.schema, row_group_size=batch_rows, **words) as writer:
             for batch in batches:
                 writer.write(batch)
                 rows += batch.num_rows
         return rows
     if compression not in (None, "none", "lz4", "zstd"):
         raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
-    words: Any = {"compression": None if compression == "none" else compression, "format": form}
+    words |= {"compression": None if compression == "none" else compression, "format": form}
+    words["batch_rows"] = batch_rows
     if isinstance(batches, sa.Table):
-        sa.write_ipc(batches, target, **words, progress=progress)
+        sa.write_ipc(batches, target, **words)
         return batches.num_rows
     rows = 0
-    with sa.ipc_writer(target, batches.schema, pending=_pending(), progress=progress, **words) as writer:
+    with sa.ipc_writer(target, batches.schema, pending=_pending(), **words) as writer:
         source = iter(batches)
         while (batch := _next(source, writer)) is not None:
             writer.write(batch)

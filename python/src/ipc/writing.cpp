@@ -82,9 +82,11 @@ void tell(const nb::object& callable, const ipc::progress& so_far) {
   }
 }
 
-ipc::write_options writing(const std::string& compression, const std::string& format, bool durable = true,
-                           bool replace_read_only = false) {
+ipc::write_options writing(const std::string& compression, const std::string& format, int level,
+                           std::int64_t batch_rows, bool durable = true, bool replace_read_only = false) {
   ipc::write_options options;
+  options.level = level;
+  options.batch_rows = batch_rows;
   options.durable = durable;
   options.replace_read_only = replace_read_only;
   options.body = ipc::parse_compression(compression);
@@ -96,10 +98,12 @@ ipc::write_options writing(const std::string& compression, const std::string& fo
 }
 
 std::uint64_t write_file(const table_object& source, const std::filesystem::path& file,
-                         const std::string& compression, const std::string& format,
-                         const nb::object& progress, bool durable, bool replace_read_only) {
+                         const std::string& compression, const std::string& format, int level,
+                         std::int64_t batch_rows, const nb::object& progress, bool durable,
+                         bool replace_read_only) {
   const gil_release release;
-  return ipc::write(*source.value, file, writing(compression, format, durable, replace_read_only),
+  return ipc::write(*source.value, file,
+                    writing(compression, format, level, batch_rows, durable, replace_read_only),
                     hook_of(progress));
 }
 
@@ -110,12 +114,12 @@ void pass(const nb::object& put, std::span<const std::byte> piece) {
 }
 
 std::uint64_t write_sink(const table_object& source, const nb::object& put, const std::string& name,
-                         const std::string& compression, const std::string& format,
-                         const nb::object& progress) {
+                         const std::string& compression, const std::string& format, int level,
+                         std::int64_t batch_rows, const nb::object& progress) {
   const gil_release release;
   return ipc::write(
       *source.value, [&put](std::span<const std::byte> piece) { pass(put, piece); }, name,
-      writing(compression, format), hook_of(progress));
+      writing(compression, format, level, batch_rows), hook_of(progress));
 }
 
 /// A writer. Its calls run without the GIL, because the writer's thread takes the GIL to call Python.
@@ -134,9 +138,10 @@ private:
   std::unique_ptr<ipc::writer> value_;
 };
 
-ipc::write_options writing_tables(const std::string& compression, const std::string& format,
-                                  std::uint64_t pending_bytes, bool durable, bool replace_read_only) {
-  ipc::write_options options = writing(compression, format, durable, replace_read_only);
+ipc::write_options writing_tables(const std::string& compression, const std::string& format, int level,
+                                  std::int64_t batch_rows, std::uint64_t pending_bytes, bool durable,
+                                  bool replace_read_only) {
+  ipc::write_options options = writing(compression, format, level, batch_rows, durable, replace_read_only);
   options.pending_bytes = pending_bytes;
   options.dictionary_deltas = true;
   return options;
@@ -150,13 +155,13 @@ ipc::progress_hook kept_hook_of(const nb::object& callable) {
   return [kept = kept_callable(callable)](const ipc::progress& so_far) { tell(*kept, so_far); };
 }
 
-std::unique_ptr<writer_object> create_file(const std::filesystem::path& file,
-                                           const std::optional<schema>& fields,
-                                           const std::string& compression, const std::string& format,
-                                           const nb::object& progress, std::uint64_t pending_bytes,
-                                           bool durable, bool replace_read_only) {
+std::unique_ptr<writer_object>
+create_file(const std::filesystem::path& file, const std::optional<schema>& fields,
+            const std::string& compression, const std::string& format, int level, std::int64_t batch_rows,
+            const nb::object& progress, std::uint64_t pending_bytes, bool durable, bool replace_read_only) {
   auto hook = kept_hook_of(progress);
-  const auto options = writing_tables(compression, format, pending_bytes, durable, replace_read_only);
+  const auto options =
+      writing_tables(compression, format, level, batch_rows, pending_bytes, durable, replace_read_only);
   const gil_release release;
   return std::make_unique<writer_object>(
       std::make_unique<ipc::writer>(file, fields, options, std::move(hook)));
@@ -165,22 +170,23 @@ std::unique_ptr<writer_object> create_file(const std::filesystem::path& file,
 std::unique_ptr<writer_object> create_sink(const nb::object& put, const std::string& name,
                                            const std::optional<schema>& fields,
                                            const std::string& compression, const std::string& format,
-                                           const nb::object& progress, std::uint64_t pending_bytes) {
+                                           int level, std::int64_t batch_rows, const nb::object& progress,
+                                           std::uint64_t pending_bytes) {
   auto hook = kept_hook_of(progress);
-  const auto options = writing_tables(compression, format, pending_bytes, true, false);
+  const auto options = writing_tables(compression, format, level, batch_rows, pending_bytes, true, false);
   ipc::byte_sink sink = [kept = kept_callable(put)](std::span<const std::byte> piece) { pass(*kept, piece); };
   const gil_release release;
   return std::make_unique<writer_object>(
       std::make_unique<ipc::writer>(std::move(sink), name, fields, options, std::move(hook)));
 }
 
-nb::object write_memory(const table_object& source, const std::string& compression,
-                        const std::string& format) {
+nb::object write_memory(const table_object& source, const std::string& compression, const std::string& format,
+                        int level, std::int64_t batch_rows) {
   growing_bytes made(source.value->byte_size());
   without_gil([&] {
     ipc::write(
         *source.value, [&](std::span<const std::byte> piece) { made.append(piece); }, "bytes",
-        writing(compression, format));
+        writing(compression, format, level, batch_rows));
   });
   return made.take();
 }
@@ -201,16 +207,19 @@ std::shared_ptr<nb::object> kept_callable(const nb::object& callable) {
 
 void bind_writing(nb::module_& m) {
   m.def("write_file", &write_file, nb::arg("source"), nb::arg("path"), nb::arg("compression") = "none",
-        nb::arg("format") = "file", nb::arg("progress") = nb::none(), nb::arg("durable") = true,
-        nb::arg("replace_read_only") = false,
+        nb::arg("format") = "file", nb::arg("level") = 0, nb::arg("batch_rows") = 0,
+        nb::arg("progress") = nb::none(), nb::arg("durable") = true, nb::arg("replace_read_only") = false,
         nb::sig("def write_file(source: saeta._core.Table, path: str | os.PathLike[str], compression: str = "
-                "'none', format: str = 'file', progress: collections.abc.Callable[[Progress], object] | None "
+                "'none', format: str = 'file', level: int = 0, batch_rows: int = 0, progress: "
+                "collections.abc.Callable[[Progress], object] | None "
                 "= None, durable: bool = True, replace_read_only: bool = False) -> int"),
         "Writes a table, atomically; returns the bytes of the file.");
   m.def("write_sink", &write_sink, nb::arg("source"), nb::arg("put"), nb::arg("name"),
-        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("level") = 0,
+        nb::arg("batch_rows") = 0, nb::arg("progress") = nb::none(),
         nb::sig("def write_sink(source: saeta._core.Table, put: collections.abc.Callable[[bytes], object], "
-                "name: str, compression: str = 'none', format: str = 'file', progress: "
+                "name: str, compression: str = 'none', format: str = 'file', level: int = 0, batch_rows: int "
+                "= 0, progress: "
                 "collections.abc.Callable[[Progress], object] | None = None) -> int"),
         "Writes a table by calls of `put` with the next bytes, a few MiB at most; returns how many there "
         "were.");
@@ -247,25 +256,30 @@ void bind_writing(nb::module_& m) {
           "Ends the writer without a file.");
 
   m.def("create_file", &create_file, nb::arg("path"), nb::arg("schema") = nb::none(),
-        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("level") = 0,
+        nb::arg("batch_rows") = 0, nb::arg("progress") = nb::none(),
         nb::arg("pending_bytes") = default_pending, nb::arg("durable") = true,
         nb::arg("replace_read_only") = false,
-        nb::sig("def create_file(path: str | os.PathLike[str], schema: saeta._core.Schema | None = None, "
-                "compression: str = 'none', format: str = 'file', progress: "
-                "collections.abc.Callable[[Progress], object] | None = None, pending_bytes: int = 268435456, "
-                "durable: bool = True, replace_read_only: bool = False) -> Writer"),
+        nb::sig(
+            "def create_file(path: str | os.PathLike[str], schema: saeta._core.Schema | None = None, "
+            "compression: str = 'none', format: str = 'file', level: int = 0, batch_rows: int = 0, progress: "
+            "collections.abc.Callable[[Progress], object] | None = None, pending_bytes: int = 268435456, "
+            "durable: bool = True, replace_read_only: bool = False) -> Writer"),
         "Begins a file, which appears when the writer is closed.");
   m.def("create_sink", &create_sink, nb::arg("put"), nb::arg("name"), nb::arg("schema") = nb::none(),
-        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("progress") = nb::none(),
+        nb::arg("compression") = "none", nb::arg("format") = "file", nb::arg("level") = 0,
+        nb::arg("batch_rows") = 0, nb::arg("progress") = nb::none(),
         nb::arg("pending_bytes") = default_pending,
         nb::sig("def create_sink(put: collections.abc.Callable[[bytes], object], name: str, schema: "
-                "saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', "
+                "saeta._core.Schema | None = None, compression: str = 'none', format: str = 'file', level: "
+                "int = 0, batch_rows: int = 0, "
                 "progress: collections.abc.Callable[[Progress], object] | None = None, pending_bytes: int = "
                 "268435456) -> Writer"),
         "Begins a file or stream whose bytes `put` gets, on the thread of the writer.");
   m.def("write_bytes", &write_memory, nb::arg("source"), nb::arg("compression") = "none",
-        nb::arg("format") = "file",
-        nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file') "
+        nb::arg("format") = "file", nb::arg("level") = 0, nb::arg("batch_rows") = 0,
+        nb::sig("def write_bytes(source: saeta._core.Table, compression: str = 'none', format: str = 'file', "
+                "level: int = 0, batch_rows: int = 0) "
                 "-> bytes"),
         "The bytes of a file or stream of the table.");
 }

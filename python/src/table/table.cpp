@@ -120,7 +120,8 @@ void bind_conversions(table_class& c) {
            "A polars DataFrame, through the Arrow C stream.")
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig("def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
-                   "typing.Literal['lz4', 'zstd'] | None = None, format: typing.Literal['file', 'stream'] | "
+                   "typing.Literal['lz4', 'zstd'] | None = None, compression_level: int | None = None, "
+                   "batch_rows: int | None = None, format: typing.Literal['file', 'stream'] | "
                    "None = None, progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | "
                    "None = None, durable: bool = True, replace_read_only: bool = False, filesystem: "
                    "typing.Any = None, storage_options: collections.abc.Mapping[str, typing.Any] | None = "
@@ -153,9 +154,11 @@ void bind_conversions(table_class& c) {
            "    True")
       .def("to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
            nb::sig("def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, "
+                   "compression_level: int | None = None, batch_rows: int | None = None, "
                    "format: typing.Literal['file', 'stream'] = 'file') -> bytes"),
-           "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream. `compression` "
-           "is None, 'lz4' or 'zstd'. A device table is downloaded. The bytes are not charged to a budget.")
+           "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream, with the "
+           "arguments of `saeta.write_ipc`. A device table is downloaded. The bytes are not charged to a "
+           "budget.")
       .def("pack", in_python("saeta._share.packed", "pack"),
            nb::sig("def pack(self) -> saeta._share.packed.Packed"),
            "The table in the packed form: metadata, which is an Arrow IPC stream without bodies, and one "

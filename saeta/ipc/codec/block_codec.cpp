@@ -50,9 +50,9 @@ std::size_t block_codec::max_bytes(std::size_t bytes) const {
 std::size_t block_codec::compress_block(std::span<const std::byte> values,
                                         std::span<std::byte> target) const {
   if (!lz4_) {
-    return compress_zstd_frame(values, target);
+    return compress_zstd_frame(values, target, level_);
   }
-  std::size_t result = compress_lz4_block(values, target.subspan(lz4_size_bytes));
+  std::size_t result = compress_lz4_block(values, target.subspan(lz4_size_bytes), level_);
   auto size = static_cast<std::uint32_t>(result);
   if (result >= values.size()) {
     std::ranges::copy(values, target.begin() + lz4_size_bytes);
@@ -65,7 +65,7 @@ std::size_t block_codec::compress_block(std::span<const std::byte> values,
 
 std::size_t block_codec::compress(std::span<const std::byte> values, std::span<std::byte> target) const {
   if (values.size() <= whole_below) {
-    return lz4_ ? compress_lz4_frame(values, target) : compress_zstd_frame(values, target);
+    return lz4_ ? compress_lz4_frame(values, target, level_) : compress_zstd_frame(values, target, level_);
   }
   const std::size_t step = max_block_bytes(block_bytes);
   const std::span<std::byte> body = target.subspan(front().size());

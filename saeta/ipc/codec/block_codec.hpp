@@ -44,8 +44,10 @@ public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20; ///< of values; the largest LZ4 block size
   static constexpr std::size_t whole_below = std::size_t{16} << 20;
 
-  /// @param kind  lz4 or zstd
-  block_codec(body_codec kind, thread_pool& pool) : pool_(pool), lz4_(kind == body_codec::lz4) {}
+  /// @param kind   lz4 or zstd
+  /// @param level  as in codecs.hpp
+  block_codec(body_codec kind, int level, thread_pool& pool)
+      : pool_(pool), lz4_(kind == body_codec::lz4), level_(level) {}
 
   [[nodiscard]] body_codec kind() const noexcept { return lz4_ ? body_codec::lz4 : body_codec::zstd; }
   /// The most bytes that `compress` makes, and its target must have.
@@ -70,6 +72,7 @@ private:
 
   thread_pool& pool_;
   bool lz4_;
+  int level_;
 };
 
 } // namespace saeta::ipc::detail

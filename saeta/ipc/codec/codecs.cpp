@@ -5,6 +5,7 @@
 
 #include <lz4.h>
 #include <lz4frame.h>
+#include <lz4hc.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -59,7 +61,7 @@ private:
   std::unique_ptr<LZ4F_dctx, free_context> context_;
 };
 
-constexpr int level = 1; ///< as pyarrow writes: higher levels take several times as long
+constexpr int fastest_zstd = 1; ///< as pyarrow writes: higher levels take several times as long
 
 bool is_no_memory(std::size_t result) { return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation; }
 
@@ -126,26 +128,32 @@ std::size_t max_lz4_block_bytes(std::size_t bytes) {
   return static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(bytes)));
 }
 
-std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target) {
-  const int bytes = LZ4_compress_default(reinterpret_cast<const char*>(values.data()),
-                                         reinterpret_cast<char*>(target.data()),
-                                         static_cast<int>(values.size()), static_cast<int>(target.size()));
+std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target, int level) {
+  const auto* const from = reinterpret_cast<const char*>(values.data());
+  auto* const to = reinterpret_cast<char*>(target.data());
+  const auto [size, room] = std::pair(static_cast<int>(values.size()), static_cast<int>(target.size()));
+  const int bytes = level < LZ4HC_CLEVEL_MIN ? LZ4_compress_default(from, to, size, room)
+                                             : LZ4_compress_HC(from, to, size, room, level);
   return require_size(static_cast<std::size_t>(bytes), values.size(), target.size());
 }
 
 std::size_t max_lz4_frame_bytes(std::size_t bytes) { return LZ4F_compressFrameBound(bytes, nullptr); }
 
-std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std::byte> target) {
-  return require_size(LZ4F_compressFrame(target.data(), target.size(), values.data(), values.size(), nullptr),
-                      values.size(), target.size());
+std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std::byte> target, int level) {
+  LZ4F_preferences_t preferences{};
+  preferences.compressionLevel = level;
+  return require_size(
+      LZ4F_compressFrame(target.data(), target.size(), values.data(), values.size(), &preferences),
+      values.size(), target.size());
 }
 
 std::unique_ptr<frame_decoder> make_lz4_decoder() { return std::make_unique<lz4_decoder>(); }
 
 std::size_t max_zstd_frame_bytes(std::size_t bytes) { return ZSTD_compressBound(bytes); }
 
-std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target) {
-  const std::size_t result = ZSTD_compress(target.data(), target.size(), values.data(), values.size(), level);
+std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target, int level) {
+  const std::size_t result = ZSTD_compress(target.data(), target.size(), values.data(), values.size(),
+                                           std::max(level, fastest_zstd));
   if (ZSTD_isError(result) != 0) {
     throw error(is_no_memory(result) ? errc::out_of_memory : errc::invalid_argument,
                 concat(reason_of(result), " for ", values.size(), " bytes with ", target.size(), " of room"));

@@ -61,21 +61,26 @@ private:
   bool finished_ = false;
 };
 
+/// Levels of compression are those of the libraries, from 1 on. 0 is the fastest.
+inline constexpr int most_lz4_level = 12;
+inline constexpr int most_zstd_level = 22;
+
 /// @param bytes  at most 2 GB.
 std::size_t max_lz4_block_bytes(std::size_t bytes);
 /// Compresses values to a block without a header. Returns its size.
-std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target);
+std::size_t compress_lz4_block(std::span<const std::byte> values, std::span<std::byte> target, int level = 0);
 
 std::size_t max_lz4_frame_bytes(std::size_t bytes);
 /// Compresses values to a frame of linked blocks of 64 KiB without checksums. Returns its size.
-std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std::byte> target);
+std::size_t compress_lz4_frame(std::span<const std::byte> values, std::span<std::byte> target, int level = 0);
 
 /// @throws error out_of_memory.
 std::unique_ptr<frame_decoder> make_lz4_decoder();
 
 std::size_t max_zstd_frame_bytes(std::size_t bytes);
-/// Compresses values at level 1 to a frame that states their number. Returns its size.
-std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target);
+/// Compresses values to a frame that states their number. Returns its size.
+std::size_t compress_zstd_frame(std::span<const std::byte> values, std::span<std::byte> target,
+                                int level = 0);
 
 std::unique_ptr<frame_decoder> make_zstd_decoder();
 

@@ -1,5 +1,6 @@
 #include "saeta/ipc/write/table_encoder.hpp"
 
+#include "saeta/base/text.hpp"
 #include "saeta/compute/compact.hpp"
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/codec/block_codec.hpp"
@@ -9,6 +10,7 @@
 #include "saeta/transfer/column_stream.hpp"
 #include "saeta/transfer/download.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -22,7 +24,45 @@ std::shared_ptr<const block_codec> codec_of(const write_options& options, thread
     return nullptr;
   }
   return std::make_shared<const block_codec>(
-      options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, pool);
+      options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, options.level, pool);
+}
+
+/// The most rows of the parts that a batch is cut into.
+std::int64_t rows_of_parts(const batch& of, const write_options& options) {
+  if (options.batch_rows != 0) {
+    return options.batch_rows;
+  }
+  if (options.body == compression::none && options.format == container::file) {
+    return of.rows;
+  }
+  std::uint64_t bytes = 0;
+  for (const column& part : of.columns) {
+    bytes += part.byte_size();
+  }
+  const auto parts = static_cast<std::int64_t>((bytes + options.batch_bytes - 1) / options.batch_bytes);
+  constexpr std::int64_t word = 64; // bits of a bitmap that are copied without a shift
+  return parts <= 1 ? of.rows : (of.rows / parts / word + 1) * word;
+}
+
+/// The table with large batches in parts of equal size, which share its memory.
+table cut(const table& source, const write_options& options) {
+  std::vector<batch> batches;
+  for (const batch& whole : source.batches()) {
+    const std::int64_t rows = rows_of_parts(whole, options);
+    if (whole.rows <= rows) {
+      batches.push_back(whole);
+      continue;
+    }
+    for (std::int64_t first = 0; first < whole.rows; first += rows) {
+      batch& part = batches.emplace_back(batch{std::min(rows, whole.rows - first), {}});
+      for (const column& each : whole.columns) {
+        part.columns.push_back(each.slice(first, part.rows));
+      }
+    }
+  }
+  return batches.size() == source.batches().size()
+             ? source
+             : table::make_sharing(source.ctx(), source.shared_fields(), std::move(batches));
 }
 
 /// Some columns of one batch of a table.
@@ -126,6 +166,25 @@ fed_window batch_feed::streamed(std::size_t index) const {
 
 } // namespace
 
+void require_valid(const write_options& options) {
+  const int most = options.body == compression::lz4    ? most_lz4_level
+                   : options.body == compression::zstd ? most_zstd_level
+                                                       : 0;
+  if (options.level != 0 && most == 0) {
+    throw error(errc::invalid_argument,
+                concat("compression level ", options.level, " without a compression: choose lz4 or zstd"));
+  }
+  if (options.level < 0 || options.level > most) {
+    throw error(errc::invalid_argument,
+                concat("compression level ", options.level, ": ",
+                       options.body == compression::lz4 ? "lz4" : "zstd", " has levels from 1 to ", most));
+  }
+  if (options.batch_rows < 0) {
+    throw error(errc::invalid_argument,
+                concat("batch_rows is ", options.batch_rows, ", expected a number of rows from 1 on"));
+  }
+}
+
 struct table_encoder::opened {
   /// State that exists once the schema is written.
   struct messages_of {
@@ -163,7 +222,11 @@ void table_encoder::write(const table& source, const schema& fields) {
     const context& ctx = *source.ctx();
     opened_->charged = ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget();
   }
-  opened_->dictionaries.begin(compact(source));
+  const table parts = cut(source, options_);
+  if (so_far_.total_batches >= 0) {
+    so_far_.total_batches = static_cast<std::int64_t>(parts.batches().size());
+  }
+  opened_->dictionaries.begin(compact(parts));
   if (!opened_->messages) { // the first table says how wide indices are
     opened_->messages.emplace(*opened_, name_, options_, pool_);
   }

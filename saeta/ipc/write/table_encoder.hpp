@@ -19,6 +19,9 @@
 
 namespace saeta::ipc::detail {
 
+/// @throws error invalid_argument: the compression has no such level, or the rows of a batch are negative.
+void require_valid(const write_options& options);
+
 class table_encoder {
 public:
   /// @param name           begins error messages

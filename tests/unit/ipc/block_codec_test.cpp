@@ -18,7 +18,7 @@ using bridge::take;
 class blocks : public ::testing::TestWithParam<body_codec> {
 protected:
   std::vector<std::uint8_t> compressed(const std::vector<std::uint8_t>& values) {
-    block_codec codec(GetParam(), pool_);
+    block_codec codec(GetParam(), 0, pool_);
     std::vector<std::uint8_t> made(codec.max_bytes(values.size()));
     made.resize(codec.compress(std::as_bytes(std::span(values)), std::as_writable_bytes(std::span(made))));
     return made;
