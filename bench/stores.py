@@ -117,12 +117,18 @@ def use_scan(store: SlowStore) -> None:
             assert batch.num_rows
 
 
-def loader_of(store: SlowStore) -> sa.Loader[sa.Table]:
-    return sa.loader("a.arrow", "host", batch_size=65536, shuffle="batches", to="table", filesystem=store)
+def loader_of(store: SlowStore, shuffle: Any = "batches", batch_size: int = 65536) -> sa.Loader[sa.Table]:
+    return sa.loader("a.arrow", "host", batch_size=batch_size, shuffle=shuffle, to="table", filesystem=store)
 
 
 def use_loader(store: SlowStore) -> None:
     with loader_of(store) as batches:
+        for batch in batches:
+            assert batch.num_rows
+
+
+def use_mixing_loader(store: SlowStore) -> None:
+    with loader_of(store, "rows", 8192) as batches:
         for batch in batches:
             assert batch.num_rows
 
@@ -175,6 +181,7 @@ def cases_of(arrow: bytes, parquet: bytes) -> dict[str, Case]:
         ),
         "scan": Case(use_scan, "a.arrow", whole),
         "loader": Case(use_loader, "a.arrow", whole),
+        "loader that mixes rows": Case(use_mixing_loader, "a.arrow", whole),
         "later epoch of a loader": Case(SecondEpoch(), "a.arrow", whole),
         "Parquet, two columns": Case(
             lambda store: sa.read_parquet("a.parquet", "host", columns=COLUMNS, filesystem=store),

@@ -20,6 +20,7 @@ import arrow_data
 import saeta as sa
 import saeta.ray
 from ray_cluster import by_transport, cluster
+from saeta.ray._files import Blocks
 from saeta.ray._parquet import ParquetDatasource
 from waiting import eventually
 
@@ -136,7 +137,7 @@ def test_a_function_gets_tables_that_the_gpu_decoded(running: None, folder: Any)
 
     source = ParquetDatasource(
         folder, columns=None, filters=None, schema=None, index=False, filesystem=None, partitioning="hive",
-        engine="device", device="cuda:0", transform=few,
+        engine="device", blocks=Blocks("cuda:0", few),
     )  # fmt: skip
     ctx.reset_counters()
     blocks = [block for task in source.get_read_tasks(4) for block in task()]

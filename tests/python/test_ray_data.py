@@ -20,7 +20,7 @@ import ray.data
 import saeta as sa
 import saeta.ray
 from ray_cluster import cluster, double
-from saeta.ray._files import IpcDatasink, IpcDatasource
+from saeta.ray._files import Blocks, IpcDatasink, IpcDatasource
 
 ROWS, BATCHES = 1000, 5
 
@@ -83,6 +83,19 @@ def test_the_rows_and_bytes_of_a_task_are_known_before_it_runs(folder, columns):
         assert all(block.schema.names == (columns or ["a", "text", "n"]) for block in blocks)
         read = sum(block.nbytes for block in blocks)
         assert read <= task.metadata.size_bytes <= read + 64 * len(blocks)  # the size includes padding
+
+
+def test_a_function_gets_batches_before_they_are_blocks(folder):
+    def last_two(table):
+        assert isinstance(table, sa.Table)
+        return table[-2:] if table["a"][0] else pa.table(table).slice(0, 1)
+
+    source = IpcDatasource(folder, "a", None, Blocks("host", last_two))
+    assert not source.supports_projection_pushdown(), "the function may need the other columns"
+    found = source.get_read_tasks(3)
+    rows = [row for task in found for block in task() for row in block["a"].to_pylist()]
+    assert rows == [0, 1998, 1999, 2998, 2999, 3998, 3999, 4998, 4999, 0, 1998, 1999, 2498, 2499]
+    assert {(task.metadata.num_rows, task.metadata.size_bytes) for task in found} == {(None, None)}
 
 
 def test_tasks_have_about_the_same_bytes(folder):

@@ -19,10 +19,11 @@ import saeta as sa
 import saeta.ray
 from ray_cluster import cluster, double
 from saeta.ray import _parquet
+from saeta.ray._files import Blocks
 from saeta.ray._parquet import ParquetDatasource
 
 DEFAULTS = {"columns": None, "filters": None, "schema": None, "index": False, "filesystem": None,
-            "partitioning": "hive", "engine": None, "device": "host", "transform": None}  # fmt: skip
+            "partitioning": "hive", "engine": None}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,8 @@ def folder(tmp_path_factory):
     return made
 
 
-def source_of(folder, **options):
-    return ParquetDatasource(folder, **{**DEFAULTS, **options})
+def source_of(folder, transform=None, **options):
+    return ParquetDatasource(folder, **{**DEFAULTS, **options}, blocks=Blocks("host", transform))
 
 
 def blocks_of(source, parts):

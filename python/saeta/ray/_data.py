@@ -23,6 +23,8 @@ def read_ipc(
     columns: str | Iterable[str] | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    device: str = "host",
+    transform: Callable[[Table], Any] | None = None,
     **options: Any,
 ) -> Any:
     """Makes a `ray.data.Dataset` of Arrow IPC files. Each of its tasks reads some of their batches.
@@ -36,6 +38,7 @@ def read_ipc(
             open. A stream is read by one task, and its rows and bytes are not known in advance.
         columns: only these, in this order; one name or several.
         filesystem, storage_options: as for `saeta.read_ipc`. The tasks get them pickled.
+        device, transform: as for `read_parquet`. The function is called for each batch.
         options: passed to `ray.data.read_datasource`: `concurrency`, `override_num_blocks` and others.
 
     Raises:
@@ -49,10 +52,11 @@ def read_ipc(
     """
     import ray.data
 
-    from saeta.ray._files import IpcDatasource
+    from saeta.ray._files import Blocks, IpcDatasource
 
+    place = place_of(filesystem, storage_options)
     return ray.data.read_datasource(
-        IpcDatasource(source, columns, place_of(filesystem, storage_options)), **options
+        IpcDatasource(source, columns, place, Blocks(device, transform)), **options
     )
 
 
@@ -100,6 +104,7 @@ def read_parquet(
     """
     import ray.data
 
+    from saeta.ray._files import Blocks
     from saeta.ray._parquet import ParquetDatasource
 
     require_engine(engine)
@@ -112,8 +117,7 @@ def read_parquet(
         filesystem=place_of(filesystem, storage_options),
         partitioning=partitioning,
         engine=engine,
-        device=device,
-        transform=transform,
+        blocks=Blocks(device, transform),
     )
     return ray.data.read_datasource(found, **options)
 

@@ -8,19 +8,20 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from ray.data import Datasink, Datasource
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
 
-from saeta._core import Schema, Table
+from saeta._core import Context, Schema, Table
 from saeta._files.batch_runs import Described, FileBatch, Run, describe_files, list_files, run_of
 from saeta._files.filesystems import URL
 from saeta._files.ipc_writer import ipc_writer
 from saeta._files.scan import scan_ipc
 from saeta.errors import UnsupportedError
+from saeta.exchange import context_of, from_arrow
 
 if TYPE_CHECKING:
     from saeta._files.sinks import Compression
@@ -53,38 +54,63 @@ def _alone(batch: FileBatch) -> int | None:
     return id(batch.file) if batch.number is None else None
 
 
+class Blocks(NamedTuple):
+    """Makes blocks of the tables that a task reads. It is pickled into the task.
+
+    Attributes:
+        device: where the tables are read.
+        transform: a function that gets them there; None: they are blocks as they are.
+    """
+
+    device: str
+    transform: Callable[[Table], Any] | None
+
+    @property
+    def context(self) -> Context:
+        return context_of(self.device)
+
+    def block(self, table: Table) -> Any:
+        """Returns a block of the host. Ray reads the number of rows also from one without columns."""
+        if self.transform is not None:
+            made = self.transform(table)
+            table = made if isinstance(made, Table) else from_arrow(made, self.context)
+        if table.num_columns:
+            return table.to_arrow()
+        return BlockAccessor.for_block(pa.table({"rows": pa.nulls(table.num_rows)})).select([])
+
+
+HOST = Blocks("host", None)
+
+
 class _Read:
     """Reads a run of batches block by block. It is pickled into a task."""
 
-    def __init__(self, run: Run, columns: list[str] | None) -> None:
+    def __init__(self, run: Run, columns: list[str] | None, blocks: Blocks) -> None:
         self._run = run
         self._columns = columns
+        self._blocks = blocks
 
     def __call__(self) -> Iterator[pa.Table]:
         with scan_ipc(
             self._run.sources,
-            "host",
+            self._blocks.context,
             columns=self._columns,
             batches=self._run.batches,
             schema=self._run.schema,
             filesystem=self._run.filesystem,
         ) as scan:
             for batch in scan:
-                yield block_of(batch)
-
-
-def block_of(table: Table) -> Any:
-    """Returns a table as a block of the host. Ray reads the number of rows also from one without columns."""
-    if table.num_columns:
-        return table.to_arrow()
-    return BlockAccessor.for_block(pa.table({"rows": pa.nulls(table.num_rows)})).select([])
+                yield self._blocks.block(batch)
 
 
 class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that mypy may use
     """Implements `saeta.ray.read_ipc`."""
 
-    def __init__(self, source: Sources, columns: str | Iterable[str] | None, filesystem: Any) -> None:
+    def __init__(
+        self, source: Sources, columns: str | Iterable[str] | None, filesystem: Any, blocks: Blocks = HOST
+    ) -> None:
         super().__init__()
+        self._blocks = blocks
         self._files = list_files(source, filesystem)
         self._columns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
 
@@ -99,7 +125,7 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
         return [self._task(run, batches.schema, per_task_row_limit) for run in runs]
 
     def supports_projection_pushdown(self) -> bool:
-        return True
+        return self._blocks.transform is None
 
     def get_projection_map(self) -> dict[str, str] | None:
         return None if self._columns is None else {name: name for name in self._columns}
@@ -117,10 +143,11 @@ class IpcDatasource(Datasource):  # type: ignore[misc] # Ray has no types that m
         return describe_files(self._files, self._columns)
 
     def _task(self, run: list[FileBatch], schema: Schema, row_limit: int | None) -> ReadTask:
-        read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run, schema), self._columns)
+        read: Callable[[], Iterator[pa.Table]] = _Read(run_of(run, schema), self._columns, self._blocks)
+        is_known = self._blocks.transform is None
         metadata = BlockMetadata(
-            num_rows=_sum(batch.rows for batch in run),
-            size_bytes=_sum(_bytes_in_memory(batch) for batch in run),
+            num_rows=_sum(batch.rows for batch in run) if is_known else None,
+            size_bytes=_sum(_bytes_in_memory(batch) for batch in run) if is_known else None,
             input_files=tuple(dict.fromkeys(batch.file.source for batch in run)),
             exec_stats=None,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -12,13 +12,11 @@ from ray.data import Datasource
 from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
-from saeta._core import Table
 from saeta._files import parquet_set
 from saeta._files.parquet import naming_failures
 from saeta._files.parquet_tasks import Group, Part, groups_of, part_of, runs_of
 from saeta._parquet.engine import Engine
-from saeta.exchange import context_of, from_arrow
-from saeta.ray._files import block_of, even_parts
+from saeta.ray._files import Blocks, even_parts
 
 BLOCK_BYTES = 128 << 20  # of the values that are read at once; Ray makes blocks of this size
 PURPOSE = "saeta.ray.read_parquet"
@@ -27,19 +25,13 @@ PURPOSE = "saeta.ray.read_parquet"
 class _Read:
     """Reads parts one after the other. It is pickled into a task."""
 
-    def __init__(self, parts: list[Part], device: str, transform: Callable[[Table], Any] | None) -> None:
+    def __init__(self, parts: list[Part], blocks: Blocks) -> None:
         self._parts = parts
-        self._device = device
-        self._transform = transform
+        self._blocks = blocks
 
     def __call__(self) -> Iterator[Any]:
-        ctx = context_of(self._device)
         for part in self._parts:
-            table = part.read(ctx, PURPOSE)
-            if self._transform is not None:
-                made = self._transform(table)
-                table = made if isinstance(made, Table) else from_arrow(made, ctx)
-            yield block_of(table)
+            yield self._blocks.block(part.read(self._blocks.context, PURPOSE))
 
 
 class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types that mypy may use
@@ -56,8 +48,7 @@ class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types th
         filesystem: Any,
         partitioning: Any,
         engine: Engine | None,
-        device: str,
-        transform: Callable[[Table], Any] | None,
+        blocks: Blocks,
     ) -> None:
         super().__init__()
         with naming_failures(source, PURPOSE):
@@ -72,8 +63,7 @@ class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types th
             self._groups = list(groups_of(self._set, filters))
         self._filters = filters
         self._engine = engine
-        self._device = device
-        self._transform = transform
+        self._blocks = blocks
 
     def estimate_inmemory_data_size(self) -> int | None:
         return self._part(self._groups).columns_bytes
@@ -87,7 +77,7 @@ class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types th
         return [self._task(run, per_task_row_limit) for run in runs]
 
     def supports_projection_pushdown(self) -> bool:
-        return self._transform is None
+        return self._blocks.transform is None
 
     def get_projection_map(self) -> dict[str, str] | None:
         return None if self._set.columns is None else {name: name for name in self._set.columns}
@@ -108,11 +98,11 @@ class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types th
 
     def _task(self, groups: list[Group], row_limit: int | None) -> ReadTask:
         parts = [self._part(run) for run in runs_of(groups, BLOCK_BYTES)] or [self._part([])]
-        is_known = self._filters is None and self._transform is None
+        is_known = self._filters is None and self._blocks.transform is None
         metadata = BlockMetadata(
             num_rows=sum(group.rows for group in groups) if is_known else None,
             size_bytes=sum(part.columns_bytes for part in parts) if is_known else None,
             input_files=tuple(dict.fromkeys(each.path for part in parts for each in part.fragments)),
             exec_stats=None,
         )
-        return ReadTask(_Read(parts, self._device, self._transform), metadata, per_task_row_limit=row_limit)
+        return ReadTask(_Read(parts, self._blocks), metadata, per_task_row_limit=row_limit)
