@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -22,6 +22,11 @@ setup: ## fetch what is missing into .deps/ (the others do it by themselves)
 build: setup ## configure and build the preset dev
 	@cmake --preset dev
 	@cmake --build $(BUILD) -j $(JOBS)
+
+install: setup ## the C++ library with its headers below PREFIX, /usr/local by default (INSTALL: options of CMake)
+	@cmake --preset release -B build/install -DSAETA_PYTHON=OFF -DSAETA_TESTS=OFF -DSAETA_BENCH=OFF -DSAETA_EXAMPLES=OFF $(INSTALL)
+	@cmake --build build/install -j $(JOBS)
+	@cmake --install build/install --strip --prefix $(or $(PREFIX),/usr/local)
 
 package: setup ## the Python package alone, with its stubs, without tests and benchmarks
 	@cmake --preset dev

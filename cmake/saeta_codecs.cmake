@@ -7,10 +7,10 @@ include_guard(GLOBAL)
 
 option(SAETA_SYSTEM_CODECS "Link the system's liblz4 and libzstd instead of compiling their sources" OFF)
 
-# saeta_add_codec(<name> <file>...): the static library saeta_<name> of these files in .deps/<name>.
+# saeta_add_codec(<name> <file>...): the objects saeta_<name> of these files in .deps/<name>.
 function(saeta_add_codec name)
   list(TRANSFORM ARGN PREPEND "${SAETA_DEPS_DIR}/${name}/" OUTPUT_VARIABLE sources)
-  add_library(saeta_${name} STATIC ${sources})
+  add_library(saeta_${name} OBJECT ${sources})
   target_include_directories(saeta_${name} SYSTEM PUBLIC "${SAETA_DEPS_DIR}/${name}")
   # As their own build compiles them, in a build without optimisation as well: nobody steps through them, and every test of
   # compressed data would wait.
@@ -31,6 +31,7 @@ function(saeta_find_codec name header)
   add_library(saeta_${name} INTERFACE)
   target_include_directories(saeta_${name} SYSTEM INTERFACE "${${prefix}_INCLUDE_DIR}")
   target_link_libraries(saeta_${name} INTERFACE "${${prefix}_LIBRARY}")
+  set_property(GLOBAL APPEND PROPERTY saeta_static_libraries ${name})
 endfunction()
 
 if(SAETA_SYSTEM_CODECS)

@@ -12,7 +12,7 @@ include_guard(GLOBAL)
 
 function(saeta_feature name text)
   set(default AUTO)
-  if(NOT PROJECT_IS_TOP_LEVEL AND name MATCHES "^(TESTS|BENCH|EXAMPLES)$")
+  if(NOT PROJECT_IS_TOP_LEVEL AND name MATCHES "^(BRIDGE|PYTHON|TESTS|BENCH|EXAMPLES)$")
     set(default OFF)
   endif()
   set(SAETA_${name} ${default} CACHE STRING "Build ${text}: AUTO, ON or OFF")

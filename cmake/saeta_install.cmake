@@ -1,5 +1,5 @@
-# What is installed: the libraries, headers and CMake configuration for find_package(saeta), in a wheel together with the modules
-# of the Python package. What links libarrow lies in a folder for each major release of pyarrow.
+# What is installed: the libraries, headers, and files for find_package(saeta) and pkg-config, in a wheel together with the modules
+# of the Python package. Nothing names a folder of this machine, so that an installation can be moved.
 
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
@@ -14,18 +14,27 @@ endfunction()
 
 saeta_runpath(saeta)
 set(libraries saeta)
+set(saeta_arrow_names)
 foreach(major IN LISTS SAETA_PYARROW_MAJORS)
-  cmake_path(GET SAETA_ARROW_LIBRARY_${major} PARENT_PATH pyarrow)
+  set(target saeta_bridge_${major})
+  set(folder "${CMAKE_INSTALL_LIBDIR}")
   if(DEFINED SKBUILD)
     # pyarrow lies beside the package; Python imports it first, and the loader finds it by this path otherwise.
-    set(pyarrow "$ORIGIN/../../pyarrow")
+    set(folder "${CMAKE_INSTALL_LIBDIR}/_pyarrow${major}")
+    saeta_runpath(${target} PATHS "$ORIGIN" "$ORIGIN/.." "$ORIGIN/../../pyarrow")
+  else()
+    saeta_runpath(${target} PATHS "$ORIGIN") # the program brings libarrow
   endif()
-  saeta_runpath(saeta_bridge_${major} PATHS "$ORIGIN" "$ORIGIN/.." "${pyarrow}")
-  set_target_properties(saeta_bridge_${major} PROPERTIES EXPORT_NAME bridge)
-  list(APPEND libraries saeta_bridge_${major})
-  install(TARGETS saeta_bridge_${major} EXPORT saeta_pyarrow${major}
-          DESTINATION "${CMAKE_INSTALL_LIBDIR}/_pyarrow${major}")
+  set_target_properties(${target} PROPERTIES EXPORT_NAME bridge)
+  list(APPEND libraries ${target})
+  install(TARGETS ${target} EXPORT saeta_pyarrow${major} DESTINATION "${folder}")
   install(EXPORT saeta_pyarrow${major} NAMESPACE saeta:: DESTINATION "${saeta_config_dir}")
+  # Named by its file alone, newest first: saetaConfig.cmake looks for it.
+  cmake_path(GET SAETA_ARROW_LIBRARY_${major} FILENAME name)
+  list(APPEND saeta_arrow_names "${name}")
+  if(NOT DEFINED SKBUILD)
+    break() # the newest
+  endif()
 endforeach()
 
 if(DEFINED SKBUILD)
@@ -62,18 +71,40 @@ endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/saeta/rmm" "${PROJECT_SOURCE_DIR}/saeta/rapidsmpf"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta"
         FILES_MATCHING PATTERN "*.hpp")
-install(FILES "${PROJECT_BINARY_DIR}/generated/saeta/base/version.hpp"
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta/base")
+install(FILES "${PROJECT_SOURCE_DIR}/saeta/saeta.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/saeta")
+install(DIRECTORY "${PROJECT_BINARY_DIR}/generated/saeta" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
-# The configuration names libarrow by its files alone, newest first: where one lies is told by the libraries that need it.
-set(saeta_arrow_names)
-foreach(major IN LISTS SAETA_PYARROW_MAJORS)
-  cmake_path(GET SAETA_ARROW_LIBRARY_${major} FILENAME name)
-  list(APPEND saeta_arrow_names "${name}")
-endforeach()
+set(saeta_in_package FALSE)
+if(DEFINED SKBUILD)
+  set(saeta_in_package TRUE)
+endif()
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/saetaConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/saetaConfig.cmake" INSTALL_DESTINATION "${saeta_config_dir}"
                               PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/saetaConfig.cmake" "${PROJECT_BINARY_DIR}/saetaConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/saeta_find_rapids.cmake"
         DESTINATION "${saeta_config_dir}")
+
+if(NOT DEFINED SKBUILD)
+  # pkg-config says where saeta.pc lies, unless the folders were given as absolute paths.
+  set(saeta_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+  set(saeta_pc_libdir "${CMAKE_INSTALL_FULL_LIBDIR}")
+  set(saeta_pc_includedir "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+  if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" AND NOT IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(saeta_pc_prefix "\${pcfiledir}/${up}")
+    set(saeta_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(saeta_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+  endif()
+  set(saeta_pc_libraries "")
+  if(NOT BUILD_SHARED_LIBS)
+    get_property(libraries GLOBAL PROPERTY saeta_static_libraries)
+    list(JOIN libraries " -l" libraries)
+    set(saeta_pc_libraries " -l${libraries}")
+  endif()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/saeta.pc.in" "${PROJECT_BINARY_DIR}/saeta.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/saeta.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endif()

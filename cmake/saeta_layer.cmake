@@ -1,9 +1,9 @@
 # saeta_layer(<folder> [PYARROW] [PUBLIC header...] [LIBRARIES target...] [DEFINITIONS name=value...])
 #
 # Declares the layer whose sources lie in the folder and below, headers and sources side by side, as the target saeta_<folder>
-# (backend/host: saeta_backend_host): objects for libsaeta. With PYARROW it is a library of its own that links libarrow, and there
-# is one for each major release M of pyarrow, saeta_<folder>_M; saeta_<folder> and saeta::<folder> are that of the newest. PUBLIC
-# headers are installed, and other layers may include them; all others are the layer's own. LIBRARIES names what others wrote.
+# (backend/host: saeta_backend_host): objects for libsaeta. With PYARROW they are a library of their own that links libarrow, and
+# there is one for each major release M of pyarrow, saeta_<folder>_M; saeta_<folder> and saeta::<folder> are that of the newest. PUBLIC headers are installed, and other layers may include them; all others are the
+# layer's own. LIBRARIES names what others wrote.
 
 include_guard(GLOBAL)
 
@@ -21,15 +21,19 @@ function(saeta_layer folder)
   endif()
 
   if(layer_PYARROW)
+    list(GET SAETA_PYARROW_MAJORS 0 newest)
     foreach(major IN LISTS SAETA_PYARROW_MAJORS)
-      add_library(${target}_${major} SHARED ${sources})
-      set_target_properties(${target}_${major} PROPERTIES OUTPUT_NAME ${target}
-        LIBRARY_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/_pyarrow${major}")
+      add_library(${target}_${major} ${sources})
       saeta_precompile(${target}_${major})
       saeta_complete_layer(${target}_${major})
-      target_link_libraries(${target}_${major} PUBLIC saeta PRIVATE saeta_arrow_${major} ${layer_LIBRARIES})
+      set_target_properties(${target}_${major} PROPERTIES OUTPUT_NAME ${target})
+      if(DEFINED SKBUILD OR NOT major STREQUAL newest) # where it is installed: beside libsaeta there is room for one
+        set_target_properties(${target}_${major} PROPERTIES
+          LIBRARY_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/_pyarrow${major}")
+      endif()
+      saeta_exports(${target}_${major})
+      target_link_libraries(${target}_${major} PUBLIC saeta PRIVATE "$<BUILD_INTERFACE:saeta_arrow_${major};${layer_LIBRARIES}>")
     endforeach()
-    list(GET SAETA_PYARROW_MAJORS 0 newest)
     add_library(${target} ALIAS ${target}_${newest})
     add_library(saeta::${name} ALIAS ${target}_${newest})
     return()
@@ -49,6 +53,12 @@ function(saeta_layer folder)
   saeta_complete_layer(${target})
   target_compile_definitions(${target} PRIVATE ${layer_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${layer_LIBRARIES})
+endfunction()
+
+# saeta_exports(<target>): the library exports what saeta/exports.map lists.
+function(saeta_exports target)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/saeta/exports.map")
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/saeta/exports.map")
 endfunction()
 
 # What the targets of all layers have in common.

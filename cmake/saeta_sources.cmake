@@ -1,5 +1,5 @@
-# What is compiled from the sources of others into every build: nanoarrow (saeta_nanoarrow) and the DLPack header (saeta_dlpack).
-# saeta_codecs.cmake has what IPC needs besides.
+# What is compiled from the sources of others into every build: nanoarrow (saeta_nanoarrow), and the DLPack header, which is copied
+# to where saeta/interop/dlpack/abi.hpp includes it. saeta_codecs.cmake has what IPC needs besides.
 #
 # The sources lie in .deps/; where they do not, scripts/fetch_sources.py is asked for them.
 
@@ -23,10 +23,11 @@ endfunction()
 
 saeta_require_sources("nanoarrow and dlpack.h" nanoarrow/nanoarrow.c nanoarrow/nanoarrow.h dlpack/dlpack.h)
 
-add_library(saeta_nanoarrow STATIC "${SAETA_DEPS_DIR}/nanoarrow/nanoarrow.c")
+add_library(saeta_nanoarrow OBJECT "${SAETA_DEPS_DIR}/nanoarrow/nanoarrow.c")
 target_include_directories(saeta_nanoarrow SYSTEM PUBLIC "${SAETA_DEPS_DIR}/nanoarrow")
 target_compile_options(saeta_nanoarrow PRIVATE -w)
 set_target_properties(saeta_nanoarrow PROPERTIES C_VISIBILITY_PRESET hidden C_STANDARD 11)
 
 add_library(saeta_dlpack INTERFACE)
 target_include_directories(saeta_dlpack SYSTEM INTERFACE "${SAETA_DEPS_DIR}")
+configure_file("${SAETA_DEPS_DIR}/dlpack/dlpack.h" "${PROJECT_BINARY_DIR}/generated/saeta/interop/dlpack/dlpack.h" COPYONLY)

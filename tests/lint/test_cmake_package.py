@@ -15,7 +15,11 @@ cmake_minimum_required(VERSION 3.25)
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_PREFIX "{folder}")
 set(SAETA_WITH_CUDA {cuda})
+set(BUILD_SHARED_LIBS ON)
+set(saeta_in_package FALSE)
+set(saeta_PYTHON "")
 file(WRITE "{folder}/saetaTargets.cmake" "")
+file(COPY "{root}/cmake/saeta_find_rapids.cmake" DESTINATION "{folder}")
 configure_package_config_file("{root}/cmake/saetaConfig.cmake.in" "{folder}/saetaConfig.cmake"
                               INSTALL_DESTINATION .)
 find_package(saeta CONFIG PATHS "{folder}" NO_DEFAULT_PATH COMPONENTS {components})
@@ -54,7 +58,9 @@ def test_the_error_names_every_missing_component(tmp_path: Path) -> None:
 
 
 def test_the_error_for_an_adaptor_names_the_library_it_needs(tmp_path: Path) -> None:
-    assert "component rapidsmpf: saeta::rapidsmpf needs rapidsmpf 26.10" in find(tmp_path, "rapidsmpf")
+    said = find(tmp_path, "rapidsmpf")
+    assert "component rapidsmpf: it needs the component rmm: no RMM was found" in said
+    assert "set saeta_RMM_ROOT" in said
 
 
 def test_a_component_that_was_built_is_found(tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/view_cast.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/interop/own_memory.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <algorithm>
 #include <string_view>

@@ -1,13 +1,12 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/managed_tensor.hpp"
 #include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <new>
 #include <string>

@@ -4,14 +4,13 @@
 #include "saeta/base/text.hpp"
 #include "saeta/column/bits.hpp"
 #include "saeta/device/kernels.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/tensors.hpp"
 #include "saeta/interop/own_memory.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/staging/staging_ring.hpp"
 #include "saeta/symbols/symbols.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <cstddef>
 #include <limits>

@@ -5,11 +5,10 @@
 #pragma once
 
 #include "saeta/base/report.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <array>
 #include <cstdint>

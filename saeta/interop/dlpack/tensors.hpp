@@ -13,11 +13,10 @@
 #include "saeta/column/data_type.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/device/gather.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/memory/buffer.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,8 @@
 #include "saeta/interop/dlpack/types.hpp"
 
 #include "saeta/base/text.hpp"
+#include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/symbols/symbols.hpp"
-
-#include <dlpack/dlpack.h>
 
 #include <algorithm>
 #include <array>
