@@ -15,6 +15,7 @@ Example:
 """
 
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if "t" in _sys.abiflags:
     raise ImportError(
@@ -25,6 +26,7 @@ if "t" in _sys.abiflags:
 
 from saeta import _core, _libarrow, allocators, hooks, testing, xlog
 from saeta import rmm as rmm  # not in __all__: a star import would hide RMM itself
+from saeta._convert import habits as _habits
 from saeta._convert.build import column, counted_table, from_bytes, table
 from saeta._convert.from_tensors import from_cuda_array
 from saeta._convert.tables import concat_tables
@@ -94,6 +96,13 @@ from saeta.ipc import read_ipc, write_ipc
 
 __version__ = _core._version()
 _libarrow.find_modules()
+_habits.install()
+
+if not _TYPE_CHECKING:  # a type checker would take every name of the module for one that exists
+
+    def __getattr__(name: str) -> object:
+        raise AttributeError(_habits.missing_name(name), name=name, obj=_sys.modules[__name__])
+
 
 __all__ = [
     "AccessError",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 
 def printable(text: str) -> str:
     """Returns the text on one line, with Python's escapes for characters that are not printable.
@@ -31,3 +33,20 @@ def number_text(value: object) -> str:
     """Returns the repr of a value that should be a number. Python refuses to format thousands of digits."""
     large = isinstance(value, int) and value.bit_length() > 128
     return f"a number of {value.bit_length():,} bits" if large else repr(value)  # type: ignore[attr-defined]
+
+
+def did_you_mean(given: object, known: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """Returns the end of an error about an unknown word: the closest known one, "" if none is close.
+
+    Args:
+        given: the word, or any other object.
+        known: the words there are.
+        meant: for words of other libraries, those of ours.
+    """
+    if not isinstance(given, str):
+        return ""
+    from saeta import _core
+
+    others = dict(meant or {})
+    found = _core._closest(given, [*known, *others])
+    return f"; did you mean '{others.get(found, found)}'?" if found else ""

@@ -1,5 +1,6 @@
 #include "saeta/device/device_id.hpp"
 
+#include "saeta/base/closest.hpp"
 #include "saeta/base/text.hpp"
 
 #include <array>
@@ -47,7 +48,13 @@ device_id parse_device(std::string_view text) {
   if (kind == "cuda") {
     return {device_kind::cuda, ordinal};
   }
-  throw error(errc::invalid_argument, concat("device '", text, "': expected host, cuda or cuda:N"));
+  constexpr std::array<std::string_view, 5> known{"host", "cpu", "cuda", "gpu", "nvidia"};
+  std::string_view meant = closest(kind, known);
+  if (meant == known[3] || meant == known[4]) {
+    meant = "cuda";
+  }
+  throw error(errc::invalid_argument, concat("device '", text, "': expected host, cuda or cuda:N",
+                                             meant.empty() ? "" : concat("; did you mean '", meant, "'?")));
 }
 
 namespace {

@@ -26,6 +26,7 @@ from saeta._core import (
     _capsule_name,
     _LentCapsule,
 )
+from saeta._text import did_you_mean
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import (
     ContextLike,
@@ -501,7 +502,8 @@ def _make_of_type(field: Field, value: Any, cast: Literal["truncate"] | None) ->
 
 def _require_cast(cast: Any, *, typed: bool) -> None:
     if cast not in (None, "truncate", "reinterpret"):
-        raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None")
+        meant = did_you_mean(cast, ("truncate", "reinterpret"))
+        raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None{meant}")
     if cast is not None and not typed:
         raise InvalidError(f"cast={cast!r} needs a type to convert to, and no type is given")
 

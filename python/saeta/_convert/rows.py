@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from saeta._convert.build import as_column
 from saeta._convert.dictionaries import decoded
 from saeta._core import Column, DataType, Field, Table, _unknown_column
+from saeta._text import did_you_mean
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -32,7 +33,7 @@ def to(self: Source, ctx: ContextLike) -> Source:
 def cast(self: Column, type: Any, *, cast: str | None = None) -> Column:  # noqa: A002
     """Implements `Column.cast`."""
     if cast not in (None, "round"):
-        raise InvalidError(f"cast={cast!r}: expected 'round' or None")
+        raise InvalidError(f"cast={cast!r}: expected 'round' or None{did_you_mean(cast, ('round',))}")
     wanted = type if isinstance(type, DataType) else DataType(type)
     if self.type.value_type is not None and wanted.value_type is None:
         self = decoded(self)

@@ -12,6 +12,7 @@ from typing import Any
 
 from saeta import _core
 from saeta._core import DataType, Field, Schema, SymbolTable
+from saeta._text import did_you_mean
 from saeta.errors import InvalidError, TypeMismatch
 
 # Names without parameters, and their format strings in the Arrow C Data Interface. Where the name that Arrow
@@ -66,6 +67,37 @@ UNIONS = {"dense_union": "+ud", "sparse_union": "+us"}
 NESTED = re.compile(r"(\w+)<(.*)>(?:\[(\d+)\])?", re.DOTALL)
 UNION_FIELD = re.compile(r"(.*)=(\d+)", re.DOTALL)
 OPENING, CLOSING = "<[(", ">])"
+# Names with parameters, and those of other libraries for types of Arrow.
+PARAMETRIC = (
+    *("decimal32", "decimal64", "decimal128", "decimal256", "time32", "time64", "duration", "timestamp"),
+    *(
+        "fixed_size_binary",
+        "dictionary",
+        "fixed_size_list",
+        "struct",
+        "map",
+        *LISTS,
+        *UNIONS,
+        "symbol",
+        "bool8",
+    ),
+)
+OF_OTHERS = {
+    "int": "int64",
+    "uint": "uint64",
+    "long": "int64",
+    "half": "float16",
+    "datetime64": "timestamp",
+    "datetime": "timestamp",
+    "timedelta64": "duration",
+    "timedelta": "duration",
+    "date": "date32",
+    "category": "dictionary<values=string, indices=int32>",
+    "bytes": "binary",
+    "text": "string",
+    "decimal": "decimal128",
+    "array": "list",
+}
 # Types of Python, which NumPy reads in the same way. Arrow's word "float" is another type: float32.
 OF_PYTHON = {bool: "bool", int: "int64", float: "float64", str: "string", bytes: "binary"}
 OF_NUMPY = {"datetime64[D]": "date32", "datetime64": "timestamp", "timedelta64": "duration"}
@@ -158,7 +190,15 @@ def _type_of_text(text: str) -> DataType:
     raise InvalidError(
         f"'{text}' is not a type: expected Arrow's words for one, as 'int64', 'decimal128(12, 2)', 'string', "
         "'timestamp[us, tz=UTC]', 'dictionary<values=string, indices=int32>' or 'list<item: int64>'"
+        f"{_meant_type(text)}"
     )
+
+
+def _meant_type(text: str) -> str:
+    """Returns which type was probably meant, by its name without parameters."""
+    name, bracket, rest = next((part for part in map(text.partition, "[(<") if part[1]), (text, "", ""))
+    plain = did_you_mean(name, (*FORMATS, *PARAMETRIC), OF_OTHERS)
+    return plain.replace("'?", f"{bracket}{rest}'?") if bracket and plain else plain
 
 
 def _format_with_parameters(text: str) -> str | None:

@@ -14,7 +14,7 @@ from saeta._files.progress import hook as progress_hook
 from saeta._files.table_writer import TableWriter
 from saeta._optional import load
 from saeta._parquet.row_groups import Options, RowGroups
-from saeta._text import number_text
+from saeta._text import did_you_mean, number_text
 from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -212,7 +212,8 @@ def _options(size: int | None, codec: str, level: int | None, dictionary: bool |
     """Checks how values are encoded."""
     rows = None if size is None else require_count("row_group_size", size, "rows")
     if codec not in CODECS:
-        raise InvalidError(f"compression {codec!r}: expected one of {', '.join(CODECS)}")
+        meant = did_you_mean(codec, CODECS)
+        raise InvalidError(f"compression {codec!r}: expected one of {', '.join(CODECS)}{meant}")
     if level is not None:
         level = _level(codec, level)
     if not isinstance(dictionary, bool):

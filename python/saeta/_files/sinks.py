@@ -14,13 +14,17 @@ from saeta._convert.numbers import require_count, whole_number
 from saeta._files.filesystems import FileSystem, file_error, file_system, filesystem_of, is_url
 from saeta._files.sources import _name_of
 from saeta._files.stores.retries import reason_of
-from saeta._text import number_text
+from saeta._text import did_you_mean, number_text
 from saeta.errors import Error, FileError, InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
     Target: TypeAlias = str | os.PathLike[str] | IO[bytes]
     Compression: TypeAlias = Literal["lz4", "zstd"]
     Format: TypeAlias = Literal["file", "stream"]
+
+
+COMPRESSIONS = ("lz4", "zstd", "none")
+FORMS = ("file", "stream")
 
 
 class Sink:
@@ -152,6 +156,10 @@ def encoding(
     batch_rows: int | None,
 ) -> Encoding:
     """Checks the arguments of a writer of Arrow IPC."""
+    for name, given, known in (("compression", compression, COMPRESSIONS), ("format", format, FORMS)):
+        expected = f"{', '.join(known[:-1])} or {known[-1]}"
+        if given is not None and given not in known:
+            raise InvalidError(f"{name} {given!r}: expected {expected}{did_you_mean(given, known)}")
     return Encoding(
         compression or "none",
         format_of(target, format),

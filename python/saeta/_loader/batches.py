@@ -42,6 +42,7 @@ from saeta._loader.refusals import (
 )
 from saeta._loader.windows import Windows
 from saeta._optional import load
+from saeta._text import did_you_mean
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 
 MATRIX = "matrix"
@@ -230,7 +231,8 @@ class Features:
             for key in given if isinstance(given, Mapping) else ():
                 if key not in self._plans:
                     known = ", ".join(map(repr, self._plans))
-                    raise ColumnNameError(f"{word} names {key!r}; the loader yields {known}")
+                    meant = did_you_mean(key, self._plans)
+                    raise ColumnNameError(f"{word} names {key!r}; the loader yields {known}{meant}")
 
     def batches(self, table: Table, rows: int) -> Iterator[Any]:
         """Yields batches of so many rows of a table of one piece, the last one with fewer."""

@@ -27,7 +27,7 @@ from saeta._loader.transform import Transform
 from saeta._loader.windows import LoadedRows, Rows, Windows
 from saeta._parquet.engine import Engine, require_engine
 from saeta._share.pickling import unpickled_context
-from saeta._text import number_text
+from saeta._text import did_you_mean, number_text
 from saeta.errors import ClosedError, ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ArrowStream, ContextLike, context_of
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         | ArrowStream
     )
     Names: TypeAlias = str | Iterable[str]
-    Shuffle: TypeAlias = Literal["rows", "batches", False]
+    Shuffle: TypeAlias = Literal["rows", "batches"] | bool
     Nulls: TypeAlias = Literal["error", "nan", "fill", "mask"]
     Lists: TypeAlias = Literal["jagged", "padded"]
     Library: TypeAlias = Literal["torch", "cupy", "jax", "numpy"]
@@ -96,8 +96,11 @@ class Loader(Generic[Batch_co]):
                 steps = steps._replace(**checked)
         if steps.rank >= steps.world_size:
             raise InvalidError(f"rank is {steps.rank}, expected less than world_size, {steps.world_size}")
+        if steps.shuffle is True:
+            steps = steps._replace(shuffle="rows")
         if steps.shuffle not in SHUFFLES:
-            raise InvalidError(f"shuffle={steps.shuffle!r}: expected 'rows', 'batches' or False")
+            meant = did_you_mean(steps.shuffle, ("rows", "batches"))
+            raise InvalidError(f"shuffle={steps.shuffle!r}: expected 'rows', 'batches' or False{meant}")
         if not isinstance(steps.drop_last, bool):
             raise InvalidError(f"drop_last is {steps.drop_last!r}, expected True or False")
         self._steps = steps
@@ -488,9 +491,9 @@ def loader(
             it may drop rows and make columns. It is called once for each window, before rows are mixed and
             batches are cut, on the thread that reads ahead. All results must have the same columns, and a
             window the same result in every epoch and process. The loader then has no length.
-        shuffle: "batches" permutes the batches of the files. "rows" also permutes the rows of each window,
-            on the device. Both take batches from several places of the files in turn, so that ranks read
-            different ones. The rows of a Table are permuted as a whole. False keeps the order.
+        shuffle: True is "rows". "batches" permutes the batches of the files. "rows" also permutes the rows of
+            each window, on the device. Both take batches from several places of the files in turn, so that
+            ranks read different ones. The rows of a Table are permuted as a whole. False keeps the order.
         window: the number of bytes that are read at once. A batch of a file that is larger is read in parts,
             unless it is compressed. A larger window mixes more rows, and lets more ranks read different
             batches of compressed files.

@@ -8,9 +8,11 @@ from typing import Never
 
 from saeta._core import Column, DataType
 from saeta._loader.records import Options
+from saeta._text import did_you_mean
 from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, InvalidError, TypeMismatch
 
 LIBRARIES = ("torch", "cupy", "jax", "numpy")
+OTHER_LIBRARIES = {"pytorch": "torch", "np": "numpy", "cp": "cupy", "arrow": "table", "saeta": "table"}
 NULLS = ("error", "nan", "fill", "mask")
 LISTS = ("jagged", "padded")
 ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
@@ -20,11 +22,14 @@ LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 def check_options(options: Options) -> None:
     """Raises InvalidError for a word that is not known and for choices that tables don't have."""
     if options.to not in (*LIBRARIES, "table"):
-        raise InvalidError(f"to={options.to!r}: expected one of {', '.join((*LIBRARIES, 'table'))}")
+        known = (*LIBRARIES, "table")
+        meant = did_you_mean(options.to, known, OTHER_LIBRARIES)
+        raise InvalidError(f"to={options.to!r}: expected one of {', '.join(known)}{meant}")
     for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
         for each in given.values() if isinstance(given, Mapping) else [given]:
             if each not in known:
-                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}")
+                meant = did_you_mean(each, known)
+                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}{meant}")
     if options.to == "table":
         for name in ("matrix", "dtype", "fill", "codes"):
             if getattr(options, name) is not None:

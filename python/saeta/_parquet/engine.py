@@ -9,6 +9,7 @@ from saeta._core import Context
 from saeta._files.parquet_set import ParquetSet
 from saeta._optional import load
 from saeta._parquet.plan import Plan, plan_of
+from saeta._text import did_you_mean
 from saeta.errors import InvalidError, MissingDependency, UnsupportedError
 
 Engine: TypeAlias = Literal["device", "host"]
@@ -19,7 +20,10 @@ LOGGER = logging.getLogger("saeta.parquet")
 
 def require_engine(engine: Any) -> None:
     if engine is not None and engine not in ENGINES:
-        raise InvalidError(f"engine={engine!r}: expected 'device', 'host' or None")
+        meant = did_you_mean(
+            engine, ("device", "host"), {"gpu": "device", "pylibcudf": "device", "pyarrow": "host"}
+        )
+        raise InvalidError(f"engine={engine!r}: expected 'device', 'host' or None{meant}")
 
 
 def device_plan(engine: Engine | None, ctx: Context, data_set: ParquetSet, filters: Any) -> Plan | None:

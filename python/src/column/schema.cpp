@@ -5,6 +5,7 @@
 #include "python/src/column/type_objects.hpp"
 #include "python/src/core/keys.hpp"
 #include "python/src/core/pickling.hpp"
+#include "saeta/base/closest.hpp"
 #include "saeta/base/text.hpp"
 
 #include <nanobind/stl/string.h>
@@ -274,6 +275,15 @@ void bind_schema(nb::module_& m) {
       nb::arg("name"), nb::arg("names"),
       nb::sig("def _unknown_column(name: object, names: collections.abc.Sequence[str]) -> str"),
       "The text of an error about an unknown column: the closest name, and all names.");
+  m.def(
+      "_closest",
+      [](const std::string& wanted, const std::vector<std::string>& names) {
+        const std::vector<std::string_view> known(names.begin(), names.end());
+        return std::string(closest(wanted, known));
+      },
+      nb::arg("wanted"), nb::arg("names"),
+      nb::sig("def _closest(wanted: str, names: collections.abc.Sequence[str]) -> str"),
+      "The name that was meant; empty if none is close.");
 }
 
 } // namespace saeta::py
