@@ -46,6 +46,11 @@ def table_to_arrow(self: Table) -> Any:
         return pyarrow.table(self)
 
 
+def table_to_dataframe(self: Table, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+    """Implements `Table.__dataframe__`."""
+    return table_to_arrow(self).__dataframe__(nan_as_null, allow_copy)
+
+
 def table_to_pandas(self: Table) -> Any:
     load("pandas", "Table.to_pandas")
     _require_memory(*self.columns)

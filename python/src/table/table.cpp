@@ -113,6 +113,12 @@ void bind_conversions(table_class& c) {
   c.def("to_arrow", in_python("saeta._convert.to_libraries", "table_to_arrow"),
         nb::sig("def to_arrow(self) -> pyarrow.Table"),
         "A pyarrow Table: views of a host table, a download of a device table.")
+      .def("__dataframe__", in_python("saeta._convert.to_libraries", "table_to_dataframe"),
+           nb::sig(
+               "def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> typing.Any"),
+           "The table for libraries that take any DataFrame, such as seaborn and plotly (DataFrame "
+           "interchange "
+           "protocol), through pyarrow.")
       .def("to_pandas", in_python("saeta._convert.to_libraries", "table_to_pandas"),
            nb::sig("def to_pandas(self) -> pandas.DataFrame"), "A pandas DataFrame, through pyarrow.")
       .def("to_polars", in_python("saeta._convert.to_libraries", "table_to_polars"),
