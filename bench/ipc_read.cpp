@@ -86,7 +86,7 @@ column random_column(const std::shared_ptr<context>& host, type_id type, std::in
   const auto bytes = static_cast<std::size_t>(rows * described.byte_width());
   const buffer values = buffer::allocate(host, bytes, host->work_stream(), "bench");
   use_token token(host->work_stream(), {writes(values)});
-  auto* const target = token.mutable_data<std::byte>(values);
+  auto* const target = token.span<std::byte>(values).data();
   random_words random(seed);
   for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
     std::uint64_t word = random();
@@ -189,7 +189,7 @@ public:
   void pinned_copy() {
     const auto stream = device_->work_stream();
     use_token token(stream, {writes(target_)});
-    device_->copies().copy(token.mutable_data<std::byte>(target_), pinned_.pointer, bytes,
+    device_->copies().copy(token.span<std::byte>(target_).data(), pinned_.pointer, bytes,
                            device_->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, stream);
     token.finish();
     device_->synchronize(stream);

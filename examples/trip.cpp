@@ -20,9 +20,10 @@ constexpr device_id host{device_kind::cpu, 0};
 std::filesystem::path make_file() {
   const auto file = std::filesystem::temp_directory_path() / "saeta-trip.arrow";
   const auto ctx = open_context(host);
-  const auto values = buffer::allocate(ctx, 100'000 * sizeof(float), ctx->work_stream());
+  const auto values = ctx->allocate<float>(100'000);
   use_token token(ctx->work_stream(), {writes(values)});
-  std::iota(token.mutable_data<float>(values), token.mutable_data<float>(values) + 100'000, 1.0F);
+  const std::span<float> prices = token.span<float>(values);
+  std::iota(prices.begin(), prices.end(), 1.0F);
   token.finish();
   const batch all{100'000, {column::make(ctx, {float32, 100'000, 0, 0, {{}, values}, {}})}};
   ipc::write(table::make(ctx, {{{"price", float32, false, {}}}, {}}, {all}), file);
@@ -33,7 +34,8 @@ column scaled(const column& in) {
   const auto stream = in.ctx()->work_stream();
   const auto out = buffer::allocate(in.ctx(), in.values().size(), stream, "scaled");
   use_token token(stream, {reads(in.values()), writes(out)});
-  scale(stream, token.data<float>(in.values()), in.offset() + in.length(), token.mutable_data<float>(out));
+  scale(stream, token.span<const float>(in.values()).data(), in.offset() + in.length(),
+        token.span<float>(out).data());
   token.finish();
   const std::int64_t nulls = in.known_null_count(); // both columns have the same offset and share the bitmap
   return column::make(in.ctx(), {float32, in.length(), in.offset(), nulls, {in.validity(), out}, {}});
@@ -41,9 +43,12 @@ column scaled(const column& in) {
 
 bool is_scaled(const column& out, const column& in) {
   const use_token token(in.ctx()->work_stream(), {reads(in.values()), reads(out.values())});
-  const float* const from = token.data<float>(in.values()) + in.offset();
-  return std::equal(from, from + in.length(), token.data<float>(out.values()) + out.offset(),
-                    [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
+  const auto rows_of = [&](const column& of) {
+    return token.span<const float>(of.values())
+        .subspan(static_cast<std::size_t>(of.offset()), static_cast<std::size_t>(of.length()));
+  };
+  return std::ranges::equal(rows_of(out), rows_of(in),
+                            [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
 }
 
 int trip(const std::filesystem::path& input, const std::filesystem::path& output, const std::string& name) {

@@ -39,7 +39,7 @@ public:
     if (load_ == load::busy) {
       const use_token token(on_, {writes(target_)});
       for (std::uint8_t value = 0; value < 64; ++value) {
-        ctx_->copies().fill(token.mutable_data<std::byte>(target_), value, target_.size(), on_);
+        ctx_->copies().fill(token.span<std::byte>(target_).data(), value, target_.size(), on_);
       }
     }
   }

@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 
 #include <concepts>
+#include <cstddef>
 #include <source_location>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,18 @@ To checked_cast(From value, std::string_view part,
     throw error(errc::overflow, concat(part, ": ", +value, " does not fit"), where);
   }
   return static_cast<To>(value);
+}
+
+/// The bytes of `count` values of type T. @throws error invalid_argument for a negative count, overflow.
+template <class T, std::integral Count>
+std::size_t bytes_of_values(Count count, std::source_location where = std::source_location::current()) {
+  if constexpr (std::signed_integral<Count>) {
+    if (count < 0) {
+      throw error(errc::invalid_argument, concat("the number of values is ", +count), where);
+    }
+  }
+  return checked_mul(checked_cast<std::size_t>(count, "number of values", where), sizeof(T),
+                     "number of values x bytes of a value", where);
 }
 
 /// Rounds `value` up to a multiple of `unit`, which is a power of two.

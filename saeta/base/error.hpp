@@ -54,7 +54,7 @@ enum class errc {
 };
 
 /// The name of the enumerator, for messages and logs.
-std::string_view name_of(errc code) noexcept;
+[[nodiscard]] std::string_view name_of(errc code) noexcept;
 
 /// True when a budget, the device or the system has too little memory. A request for fewer bytes may succeed.
 [[nodiscard]] constexpr bool is_lack_of_room(errc code) noexcept {

@@ -11,15 +11,15 @@
 namespace saeta {
 
 /// Returns an error io: "reading 8 bytes at file offset 16: Input/output error (errno 5)".
-inline error os_error(std::string_view what, int number,
-                      std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline error os_error(std::string_view what, int number,
+                                    std::source_location where = std::source_location::current()) {
   return {errc::io, concat(what, ": ", std::generic_category().message(number), " (errno ", number, ")"),
           number, where};
 }
 
 /// Returns an error io: "can't open '/data/x.arrow': No such file or directory (errno 2)".
-inline error os_error(std::string_view action, const std::filesystem::path& file, int number,
-                      std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline error os_error(std::string_view action, const std::filesystem::path& file, int number,
+                                    std::source_location where = std::source_location::current()) {
   return os_error(concat("can't ", action, " '", file.string(), "'"), number, where);
 }
 

@@ -1,4 +1,5 @@
-// Refuses a null pointer where a function needs an object: a mistake of the caller is an error, not a crash.
+// Refuses a null pointer where a function needs an object, and an object that was moved from: a mistake of the
+// caller is an error, not a crash.
 #pragma once
 
 #include "saeta/base/text.hpp"
@@ -24,6 +25,19 @@ Pointer&& required(Pointer&& given, std::string_view name,
                    std::source_location where = std::source_location::current()) {
   require_argument(given, name, where);
   return std::forward<Pointer>(given);
+}
+
+/// Not inline, so that the accessors that call it stay small. @throws error closed.
+[[noreturn]] void refuse_moved_from(std::string_view object);
+
+/// For accessors of objects that can be moved from: returns what `held` points to.
+/// @param object  what was moved from, for the message ("column"). @throws error closed if `held` is null.
+template <class Pointer>
+auto& held_by(const Pointer& held, std::string_view object) {
+  if (held == nullptr) [[unlikely]] {
+    refuse_moved_from(object);
+  }
+  return *held;
 }
 
 } // namespace saeta

@@ -46,27 +46,27 @@ void append_to(std::string& text, const Part& part) {
 
 /// Joins the arguments as a stream prints them. g++ 12 has no std::format.
 template <class... Parts>
-std::string concat(const Parts&... parts) {
+[[nodiscard]] std::string concat(const Parts&... parts) {
   std::string text;
   (detail::append_to(text, parts), ...);
   return text;
 }
 
 /// At most 16 hexadecimal digits, without a prefix: "2a".
-std::string hexadecimal(std::uint64_t value);
+[[nodiscard]] std::string hexadecimal(std::uint64_t value);
 
 /// Writes a 128-bit integer in decimal, which the standard streams can't.
-std::string decimal(uint128 value);
+[[nodiscard]] std::string decimal(uint128 value);
 
 /// Bytes with a binary unit and at most two decimals: "512 B", "1.5 KiB", "8 GiB".
-std::string human_bytes(std::uint64_t bytes);
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 
 /// Reads "4096", "8GiB", "1.5 MiB", "10MB" (decimal units are powers of 1000) or "50%" of `whole` bytes.
 /// @throws error invalid_argument naming the text and what was expected; overflow past 2^64-1.
 std::uint64_t parse_bytes(std::string_view text, std::uint64_t whole = 0);
 
 /// The name of a type with its article: "an int8", "a uint8".
-std::string with_article(std::string_view name);
+[[nodiscard]] std::string with_article(std::string_view name);
 
 /// The length in bytes of the UTF-8 character at the front of `text`, which must not be empty. 0 if it is not
 /// valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
@@ -79,6 +79,6 @@ bool is_utf8(std::string_view text) noexcept;
 /// Escapes ("\x1b") all characters that a terminal acts on or that a reader can't see: control characters
 /// (C0, DEL, C1), line ends, marks that change the writing direction, and bytes that are not UTF-8. Other
 /// text is returned unchanged.
-std::string printable(std::string text);
+[[nodiscard]] std::string printable(std::string text);
 
 } // namespace saeta

@@ -43,26 +43,27 @@ class context;
 ///              time.
 /// @throws error invalid_argument (an absent buffer, or write access to read-only memory), busy (unknown
 ///         writes while a graph is captured), device.
-std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode = access::read);
+[[nodiscard]] std::shared_ptr<arrow::Buffer> arrow_buffer(const buffer& bytes, access mode = access::read);
 
 /// A slice of a buffer, mutable if the buffer is. libarrow's own slices of a mutable buffer lose its memory
 /// manager and claim to be CPU memory.
 /// @throws error out_of_range naming the numbers.
-std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of, std::int64_t offset,
-                                            std::int64_t bytes);
+[[nodiscard]] std::shared_ptr<arrow::Buffer> slice_buffer(const std::shared_ptr<arrow::Buffer>& of,
+                                                          std::int64_t offset, std::int64_t bytes);
 
 /// The bytes of ours that the buffer shows. It may be a buffer of `arrow_buffer`, a slice of one, or a buffer
 /// that libarrow made from our exports, which is recognised by its address. If the latter has an event, later
 /// uses of the bytes wait for it too. Returns nullopt for other memory, and for an empty buffer that is not
 /// ours.
-std::optional<buffer> own_bytes(const arrow::Buffer& of);
+[[nodiscard]] std::optional<buffer> own_bytes(const arrow::Buffer& of);
 
 /// The bytes from own_bytes if `ctx` shares memory with their context, else a view of memory that the device
 /// of `ctx` can use. The view keeps the arrow buffer. Its first use comes after all work that is queued on
 /// the device now.
 /// @throws error exchange naming both devices for memory elsewhere, busy while a graph is captured, closed,
 ///         device.
-buffer bytes_of(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Buffer>& from);
+[[nodiscard]] buffer bytes_of(const std::shared_ptr<context>& ctx,
+                              const std::shared_ptr<arrow::Buffer>& from);
 
 /// Counts the unknown null counts of an array on a device, and stores them in the array as libarrow stores
 /// its own. libarrow would count on the host and follow device pointers there. Arrays on the CPU, and on
@@ -72,13 +73,13 @@ void count_nulls(const arrow::ArrayData& of);
 
 /// The memory manager for the context's own memory, which is CPU memory on a host context. Every call returns
 /// the same object as long as it is held.
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx);
+[[nodiscard]] std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx);
 /// The same for page-locked or managed memory. On a host context all memory is the host's.
-std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx,
-                                                        memory_kind kind);
+[[nodiscard]] std::shared_ptr<arrow::MemoryManager> memory_manager_of(const std::shared_ptr<context>& ctx,
+                                                                      memory_kind kind);
 
 /// The context of one of our memory managers; null for others.
-std::shared_ptr<context> context_of(const arrow::MemoryManager& of);
+[[nodiscard]] std::shared_ptr<context> context_of(const arrow::MemoryManager& of);
 
 /// Returns the context of a device number; null if there is no such device.
 using context_finder = std::function<std::shared_ptr<context>(std::int64_t ordinal)>;
@@ -90,7 +91,7 @@ using context_finder = std::function<std::shared_ptr<context>(std::int64_t ordin
 void register_devices(arrow::DeviceAllocationType type, context_finder open);
 
 /// The libarrow release that this library was built with, and the release that is loaded now ("26.0.1").
-std::string built_arrow_version();
-std::string loaded_arrow_version();
+[[nodiscard]] std::string built_arrow_version();
+[[nodiscard]] std::string loaded_arrow_version();
 
 } // namespace saeta

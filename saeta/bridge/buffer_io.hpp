@@ -38,7 +38,7 @@ namespace saeta {
 class context;
 
 /// @throws error invalid_argument for a buffer without a memory manager of ours.
-std::shared_ptr<context> require_context_of(const arrow::Buffer& memory);
+[[nodiscard]] std::shared_ptr<context> require_context_of(const arrow::Buffer& memory);
 
 class buffer_reader final : public arrow::io::RandomAccessFile {
 public:

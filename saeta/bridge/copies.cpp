@@ -58,7 +58,7 @@ void write_bytes(const buffer& target, std::span<const std::byte> source) {
   use_token token(work, {writes(target)});
   ctx->copies().count_transfer(kind);
   try {
-    ctx->copies().copy(token.mutable_data<std::byte>(target), source.data(), source.size(), kind, work);
+    ctx->copies().copy(token.span<std::byte>(target).data(), source.data(), source.size(), kind, work);
   } catch (...) {
     ctx->synchronize(work); // the caller owns the source, so no copy may still read it
     throw;

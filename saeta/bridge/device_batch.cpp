@@ -168,8 +168,8 @@ private:
     return kernel_results(ctx_, 1, validity,
                           [&](const use_token& token, std::int64_t* counted) {
                             ctx_->kernels().count_nulls(token.stream().native_handle(),
-                                                        token.data<std::uint8_t>(validity), 0, of.length,
-                                                        counted);
+                                                        token.span<const std::uint8_t>(validity).data(), 0,
+                                                        of.length, counted);
                           })
         .front();
   }
@@ -183,8 +183,8 @@ private:
 /// Checks each value that refers to other data, by an import of the batch. Types that a column can't have are
 /// not checked.
 void check_values(const std::shared_ptr<context>& ctx, const arrow::RecordBatch& batch) {
-  owned_device_array array;
-  owned_schema described;
+  arrow_device_array array;
+  arrow_schema described;
   bridge::check(arrow::ExportDeviceRecordBatch(batch, nullptr, array.out(), described.out()),
                 "record batch message");
   dictionary_cache dictionaries;

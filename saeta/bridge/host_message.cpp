@@ -47,11 +47,11 @@ void count_nulls(const arrow::ArrayData& of) {
     throw error(errc::format, concat("an arrow array of ", of.length, " rows from row ", of.offset,
                                      " does not fit its validity buffer of ", validity.size(), " bytes"));
   }
-  of.null_count =
-      kernel_results(ctx, 1, validity, [&](const use_token& token, std::int64_t* counted) {
-        ctx->kernels().count_nulls(token.stream().native_handle(), token.data<std::uint8_t>(validity),
-                                   of.offset, of.length, counted);
-      }).front();
+  of.null_count = kernel_results(ctx, 1, validity, [&](const use_token& token, std::int64_t* counted) {
+                    ctx->kernels().count_nulls(token.stream().native_handle(),
+                                               token.span<const std::uint8_t>(validity).data(), of.offset,
+                                               of.length, counted);
+                  }).front();
 }
 
 } // namespace saeta
@@ -170,8 +170,8 @@ void count_nulls(arrow::ArrayData& data) {
 /// Checks each value that refers to other data, as those of a file. Types that a column can't have are not
 /// checked.
 void require_sound_values(const arrow::RecordBatch& batch) {
-  owned_array array;
-  owned_schema described;
+  arrow_array array;
+  arrow_schema described;
   check(arrow::ExportRecordBatch(batch, array.out(), described.out()), label);
   constexpr auto scope = check_scope::every_row;
   try {

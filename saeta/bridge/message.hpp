@@ -30,21 +30,22 @@ class context;
 
 /// Writes the batch as one message in memory of the context, by one planned transfer. The batch may be in
 /// host memory or on any of our devices.
-buffer serialize_batch(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& batch);
+[[nodiscard]] buffer serialize_batch(const std::shared_ptr<context>& ctx,
+                                     const std::shared_ptr<arrow::RecordBatch>& batch);
 
 /// The message at the beginning of the bytes. Its metadata is in host memory of the pool, and its body is a
 /// slice of `bytes`. Null at the end of a stream, and if there are no bytes.
-std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
-                                                  arrow::MemoryPool* pool);
+[[nodiscard]] std::unique_ptr<arrow::ipc::Message> read_message(const std::shared_ptr<arrow::Buffer>& bytes,
+                                                                arrow::MemoryPool* pool);
 
 /// The batch of the message at the beginning of the bytes. Its buffers are slices of `bytes`, with two
 /// exceptions: dictionaries come from `dictionaries`, and decoded bodies are in memory of `ctx` if the bytes
 /// are on a device. The whole batch is on one device, which it names, and its null counts are known.
 /// @param dictionaries  null if there are none.
-std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
-                                               const std::shared_ptr<arrow::Schema>& schema,
-                                               const arrow::ipc::DictionaryMemo* dictionaries,
-                                               const std::shared_ptr<arrow::Buffer>& bytes,
-                                               arrow::MemoryPool* pool);
+[[nodiscard]] std::shared_ptr<arrow::RecordBatch> read_batch(const std::shared_ptr<context>& ctx,
+                                                             const std::shared_ptr<arrow::Schema>& schema,
+                                                             const arrow::ipc::DictionaryMemo* dictionaries,
+                                                             const std::shared_ptr<arrow::Buffer>& bytes,
+                                                             arrow::MemoryPool* pool);
 
 } // namespace saeta

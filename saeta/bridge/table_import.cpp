@@ -57,7 +57,7 @@ public:
 
 private:
   static field to_field(const arrow::Field& source) {
-    owned_schema schema;
+    arrow_schema schema;
     bridge::check(arrow::ExportField(source, schema.out()), "schema");
     return import_field(schema.get());
   }
@@ -68,7 +68,7 @@ private:
 };
 
 schema fields_of(const arrow::Schema& source) {
-  owned_schema without_fields;
+  arrow_schema without_fields;
   bridge::check(arrow::ExportSchema(*arrow::schema({}, source.metadata()), without_fields.out()), "schema");
   schema schema = import_schema(without_fields.get());
   schema.fields.reserve(source.fields().size());
@@ -106,7 +106,7 @@ std::shared_ptr<arrow::Array> array_of(const arrow::Table& rows, std::size_t col
 /// Keeps the memory of a batch.
 struct kept_rows {
   std::shared_ptr<const void> source;
-  std::vector<owned_array> exported; ///< the columns that libarrow exported
+  std::vector<arrow_array> exported; ///< the columns that libarrow exported
 };
 
 constexpr std::size_t most_buffers = 3; ///< of a flat column
@@ -138,7 +138,7 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
       std::array<const void*, most_buffers> addresses{};
       to.add(borrow_array(column, addresses));
     } else {
-      owned_array& array = kept->exported.emplace_back();
+      arrow_array& array = kept->exported.emplace_back();
       bridge::check(arrow::ExportArray(*array_of(*source, i), array.out()), "column");
       to.add(array.get());
     }

@@ -22,11 +22,12 @@ bool on_cpu(const arrow::Table& of);
 bool on_cpu(const arrow::RecordBatch& of);
 
 /// Imports a table. A new batch begins wherever a column begins a new chunk.
-table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::Table>& source,
-                   const import_options& options);
+[[nodiscard]] table import_table(const std::shared_ptr<context>& ctx,
+                                 const std::shared_ptr<arrow::Table>& source, const import_options& options);
 
 /// Imports a batch as a table of one batch, also if it has no rows.
-table import_table(const std::shared_ptr<context>& ctx, const std::shared_ptr<arrow::RecordBatch>& source,
-                   const import_options& options);
+[[nodiscard]] table import_table(const std::shared_ptr<context>& ctx,
+                                 const std::shared_ptr<arrow::RecordBatch>& source,
+                                 const import_options& options);
 
 } // namespace saeta

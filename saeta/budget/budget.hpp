@@ -86,7 +86,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   /// Makes a root. @param name  names the budget in refusals ("cuda:0").
-  static std::shared_ptr<budget> create(std::string name, std::uint64_t limit = unlimited);
+  [[nodiscard]] static std::shared_ptr<budget> create(std::string name, std::uint64_t limit = unlimited);
   /// Makes a child, whose charges count here too. Its limit may be larger than what is left here.
   [[nodiscard]] std::shared_ptr<budget> make_child(std::string name, std::uint64_t limit = unlimited);
   budget(const budget&) = delete;

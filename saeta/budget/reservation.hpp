@@ -30,12 +30,12 @@ enum class overbooking { refuse, allow };
 class reservation {
 public:
   /// @throws error budget_exceeded if `bytes` do not fit and overbooking is refused.
-  static reservation make(std::shared_ptr<budget> from, std::uint64_t bytes,
-                          overbooking policy = overbooking::refuse);
+  [[nodiscard]] static reservation make(std::shared_ptr<budget> from, std::uint64_t bytes,
+                                        overbooking policy = overbooking::refuse);
   /// Like `make` without overbooking, but waits in line until the bytes are available or `deadline` has
   /// passed, as budget::charge_by does. Returns nullopt if they did not become available.
-  static std::optional<reservation> make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
-                                            budget::time_point deadline);
+  [[nodiscard]] static std::optional<reservation> make_by(std::shared_ptr<budget> from, std::uint64_t bytes,
+                                                          budget::time_point deadline);
   reservation(reservation&& other) noexcept;
   reservation& operator=(reservation&& other) noexcept;
   ~reservation();

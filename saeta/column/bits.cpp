@@ -35,10 +35,10 @@ std::int64_t carry_validity(const column& source, const target& to, const use_to
   if (!to.validity.present()) {
     return 0;
   }
-  auto* const counted = token.mutable_data<std::int64_t>(to.null_count);
+  auto* const counted = token.span<std::int64_t>(to.null_count).data();
   source.ctx()->kernels().copy_bitmap(
-      token.stream().native_handle(), token.data<std::uint8_t>(source.validity()), source.offset(),
-      source.length(), token.mutable_data<std::uint8_t>(to.validity), counted);
+      token.stream().native_handle(), token.span<const std::uint8_t>(source.validity()).data(),
+      source.offset(), source.length(), token.span<std::uint8_t>(to.validity).data(), counted);
   std::int64_t nulls = source.known_null_count();
   if (counted != nullptr) {
     source.ctx()->copies().read_scalar(&nulls, counted, sizeof nulls, token.stream());
@@ -74,8 +74,8 @@ column pack_bool(const column& bytes) {
                           [&](const use_token& token, const target& to) {
                             bytes.ctx()->kernels().pack_bool(
                                 token.stream().native_handle(),
-                                token.data<std::uint8_t>(bytes.values()) + bytes.offset(), bytes.length(),
-                                token.mutable_data<std::uint8_t>(to.values));
+                                token.span<const std::uint8_t>(bytes.values()).data() + bytes.offset(),
+                                bytes.length(), token.span<std::uint8_t>(to.values).data());
                           });
 }
 
@@ -87,9 +87,10 @@ column unpack_bool(const column& bits) {
   const auto rows = static_cast<std::size_t>(bits.length());
   const std::size_t padded = round_up(rows, std::size_t{64});
   return convert_booleans(bits, data_type::bool8(), padded, [&](const use_token& token, const target& to) {
-    auto* const bytes = token.mutable_data<std::uint8_t>(to.values);
-    bits.ctx()->kernels().unpack_bool(token.stream().native_handle(), token.data<std::uint8_t>(bits.values()),
-                                      bits.offset(), bits.length(), bytes);
+    auto* const bytes = token.span<std::uint8_t>(to.values).data();
+    bits.ctx()->kernels().unpack_bool(token.stream().native_handle(),
+                                      token.span<const std::uint8_t>(bits.values()).data(), bits.offset(),
+                                      bits.length(), bytes);
     bits.ctx()->copies().fill(bytes + rows, 0, padded - rows, token.stream());
   });
 }

@@ -136,15 +136,15 @@ std::int64_t count_on_device(const std::shared_ptr<context>& ctx, const buffer& 
   if (ctx->inherited()) { // host memory of a parent process, whose context can't allocate here
     const use_token token(stream, {reads(validity)});
     std::int64_t nulls = 0;
-    ctx->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                               &nulls);
+    ctx->kernels().count_nulls(stream.native_handle(), token.span<const std::uint8_t>(validity).data(),
+                               offset, length, &nulls);
     return nulls;
   }
   const buffer result = buffer::allocate(ctx, sizeof(std::int64_t), stream, "null count");
   use_token token(stream, {reads(validity), writes(result)});
-  auto* const counted = token.mutable_data<std::int64_t>(result);
-  ctx->kernels().count_nulls(stream.native_handle(), token.data<std::uint8_t>(validity), offset, length,
-                             counted);
+  auto* const counted = token.span<std::int64_t>(result).data();
+  ctx->kernels().count_nulls(stream.native_handle(), token.span<const std::uint8_t>(validity).data(), offset,
+                             length, counted);
   std::int64_t nulls = 0;
   ctx->copies().read_scalar(&nulls, counted, sizeof nulls, stream);
   token.finish();
@@ -227,7 +227,7 @@ column column::empty(const std::shared_ptr<context>& ctx, const data_type& type)
   return make(ctx, std::move(none));
 }
 
-const buffer& column::validity() const noexcept {
+const buffer& column::validity() const {
   static const buffer absent;
   return type().has_validity() ? parts_->buffers[0] : absent;
 }
@@ -257,12 +257,12 @@ const buffer& column::bytes() const {
 }
 
 column column::child(std::size_t index) const {
-  if (index >= parts_->children.size()) {
+  if (index >= all_rows().children.size()) {
     throw error(errc::out_of_range, concat("child ", index, " of a column of ", type().name(), " with ",
-                                           parts_->children.size(), " children"));
+                                           all_rows().children.size(), " children"));
   }
   const auto rows = rows_of_children(type(), offset_, length_);
-  const column& whole = parts_->children[index];
+  const column& whole = all_rows().children[index];
   return rows ? whole.slice(length_ == 0 ? 0 : rows->first, rows->count) : whole;
 }
 
@@ -276,7 +276,7 @@ std::int64_t column::null_count() const {
   return count;
 }
 
-std::int64_t column::known_null_count() const noexcept { return facts().nulls; }
+std::int64_t column::known_null_count() const { return facts().nulls; }
 
 column column::slice(std::int64_t offset, std::int64_t length) const {
   if (offset < 0 || length < 0 || offset > length_ || length > length_ - offset) {
@@ -341,13 +341,14 @@ std::uint64_t column::byte_size() const {
   return bytes;
 }
 
-child_rows column::share_of(std::int64_t count) const noexcept {
-  if (length_ == parts_->length) { // all rows, or none
+child_rows column::share_of(std::int64_t count) const {
+  const std::int64_t rows = all_rows().length;
+  if (length_ == rows) { // all rows, or none
     return {0, count};
   }
   const auto place = [&](std::int64_t row) {
     return static_cast<std::int64_t>(static_cast<uint128>(row) * static_cast<uint128>(count) /
-                                     static_cast<uint128>(parts_->length));
+                                     static_cast<uint128>(rows));
   };
   const std::int64_t first = offset_ - parts_->offset;
   return {place(first), place(first + length_) - place(first)};
@@ -387,8 +388,8 @@ void column::count_nulls(std::span<const column> of) {
   const auto count = [&](std::int64_t* target) {
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       ctx->kernels().count_nulls(token.stream().native_handle(),
-                                 token.data<std::uint8_t>(unknown[i]->validity()), unknown[i]->offset_,
-                                 unknown[i]->length_, target + i);
+                                 token.span<const std::uint8_t>(unknown[i]->validity()).data(),
+                                 unknown[i]->offset_, unknown[i]->length_, target + i);
     }
   };
   if (ctx->on_host()) {

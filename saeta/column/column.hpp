@@ -1,10 +1,10 @@
 // A column: one Arrow array in a context's memory.
 //
 // @code
-// const buffer values = buffer::allocate(ctx, 3 * sizeof(float), stream, "prices");
+// const buffer values = ctx->allocate<float>(3, stream, "prices");
 // {
 //   use_token token(stream, {writes(values)});
-//   launch(stream, token.mutable_data<float>(values)); // a kernel that writes three floats
+//   launch(stream, token.span<float>(values)); // a kernel that writes three floats
 //   token.finish();
 // }
 // const column prices = column::make(
@@ -13,13 +13,15 @@
 // @endcode
 //
 // What      An immutable view over buffers: type, length, offset, null count, buffers, children, dictionary.
-// Owner     A value that shares its buffers; copies and slices are cheap.
+// Owner     A value that shares its buffers; copies and slices are cheap. Every use of a column that was moved
+//           from throws error closed.
 // Order     Each buffer keeps its own ordering state (memory/buffer.hpp).
 // Thread    Immutable but for the cached null count, which is atomic.
 // Failure   `make` validates everything that needs no read of the memory: buffer sizes against offset +
 //           length, and the lengths and types of children.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -64,25 +66,28 @@ public:
 
   /// @throws error invalid_argument or out_of_range naming the buffer, the bytes needed and the bytes
   /// present.
-  static column make(std::shared_ptr<context> ctx, parts&& from);
+  [[nodiscard]] static column make(std::shared_ptr<context> ctx, parts&& from);
   /// A column without rows. It allocates no memory.
-  static column empty(const std::shared_ptr<context>& ctx, const data_type& type);
+  [[nodiscard]] static column empty(const std::shared_ptr<context>& ctx, const data_type& type);
 
-  [[nodiscard]] const data_type& type() const noexcept { return parts_->type; }
+  [[nodiscard]] const data_type& type() const { return all_rows().type; }
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
   [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
-  [[nodiscard]] std::span<const buffer> buffers() const noexcept { return parts_->buffers; }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const {
+    static_cast<void>(all_rows());
+    return ctx_;
+  }
+  [[nodiscard]] std::span<const buffer> buffers() const { return all_rows().buffers; }
   /// Absent if the column was made without a validity buffer, or its type has none.
-  [[nodiscard]] const buffer& validity() const noexcept;
+  [[nodiscard]] const buffer& validity() const;
   /// Values, bits, indices or views. @throws error type_mismatch, for other layouts.
   [[nodiscard]] const buffer& values() const;
   [[nodiscard]] const buffer& offsets() const;
   [[nodiscard]] const buffer& bytes() const;
   /// Null unless the type is a dictionary.
-  [[nodiscard]] const column* dictionary() const noexcept { return parts_->dictionary.get(); }
+  [[nodiscard]] const column* dictionary() const { return all_rows().dictionary.get(); }
   /// The whole children; this column's rows may use only some of their rows.
-  [[nodiscard]] std::span<const column> children() const noexcept { return parts_->children; }
+  [[nodiscard]] std::span<const column> children() const { return all_rows().children; }
   /// The rows of child `index` for this column's rows: exactly these for structs, sparse unions and
   /// fixed-size lists, all rows of the child for others.
   /// @throws error out_of_range.
@@ -93,7 +98,7 @@ public:
   /// (one tracked scalar read).
   [[nodiscard]] std::int64_t null_count() const;
   /// The null count, or `unknown_nulls` if it would have to be computed.
-  [[nodiscard]] std::int64_t known_null_count() const noexcept;
+  [[nodiscard]] std::int64_t known_null_count() const;
   /// Counts the nulls of columns of one context, of their children and of their dictionaries where the number
   /// is unknown. The host waits once for all of them.
   static void count_nulls(std::span<const column> of);
@@ -103,7 +108,7 @@ public:
   [[nodiscard]] bool shared() const noexcept { return parts_.use_count() > 1; }
 
   /// True if its buffers may have rows before or behind its own.
-  [[nodiscard]] bool sliced() const noexcept { return offset_ != 0 || length_ != parts_->length; }
+  [[nodiscard]] bool sliced() const { return offset_ != 0 || length_ != all_rows().length; }
 
   /// Rows [offset, offset + length). @throws error out_of_range naming the numbers.
   [[nodiscard]] column slice(std::int64_t offset, std::int64_t length) const;
@@ -113,7 +118,7 @@ public:
   [[nodiscard]] std::uint64_t byte_size() const;
   /// The share of this column's rows in `count` dictionary entries or bytes that all rows of the unsliced
   /// column have together. The shares of adjacent slices are adjacent.
-  [[nodiscard]] child_rows share_of(std::int64_t count) const noexcept;
+  [[nodiscard]] child_rows share_of(std::int64_t count) const;
 
 private:
   /// The null count and the bytes of a range of rows. Each is computed at its first request.
@@ -130,7 +135,9 @@ private:
   };
   column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
          std::int64_t length);
-  [[nodiscard]] row_facts& facts() const noexcept { return of_slice_ ? *of_slice_ : parts_->facts; }
+  /// @throws error closed for a column that was moved from.
+  [[nodiscard]] const shared_parts& all_rows() const { return held_by(parts_, "column"); }
+  [[nodiscard]] row_facts& facts() const { return of_slice_ ? *of_slice_ : all_rows().facts; }
 
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const shared_parts> parts_;
@@ -153,11 +160,12 @@ std::size_t required_bytes(const data_type& type, std::size_t index, std::int64_
 
 /// The child rows of rows [first, first + count) of a struct, sparse union or fixed-size list; nullopt for
 /// other layouts, whose buffers would have to be read.
-std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first, std::int64_t count);
+[[nodiscard]] std::optional<child_rows> rows_of_children(const data_type& type, std::int64_t first,
+                                                         std::int64_t count);
 
 /// The rows that rows [first, first + count) use of a child with `length` rows. For types with offsets or run
 /// ends, which the caller has read, these are `pointed`. If each row names its own, all rows of the child.
-child_rows select_child_rows(const data_type& type, std::int64_t first, std::int64_t count,
-                             const child_rows& pointed, std::int64_t length);
+[[nodiscard]] child_rows select_child_rows(const data_type& type, std::int64_t first, std::int64_t count,
+                                           const child_rows& pointed, std::int64_t length);
 
 } // namespace saeta

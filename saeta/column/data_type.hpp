@@ -94,23 +94,25 @@ public:
   /// A type without parameters, by its id. @throws error invalid_argument for types with parameters.
   explicit data_type(type_id simple);
   /// Parses a C Data Interface format string ("i", "u", "tsu:UTC", "d:10,2"); not for dictionaries.
-  static data_type parse(std::string_view format);
+  [[nodiscard]] static data_type parse(std::string_view format);
   /// The same for nested types: "+l" list, "+L" large list, "+vl" and "+vL" list views, "+w:N" fixed-size
   /// list, "+s" struct, "+m" map, "+ud:0,1" and "+us:0,1" unions, "+r" run-end encoded.
   /// @param children  as in the format: the entries of a map are one struct of key and value.
   /// @throws error format (also for children that the type can't have), unsupported past `max_depth`.
-  static data_type nested(std::string_view format, std::vector<field> children, bool keys_sorted = false);
+  [[nodiscard]] static data_type nested(std::string_view format, std::vector<field> children,
+                                        bool keys_sorted = false);
   static constexpr int max_depth = 64; ///< levels of nesting, as in libarrow
   /// @throws error type_mismatch unless `index` is an integer type.
-  static data_type dictionary(const data_type& index, const data_type& values, bool ordered = false);
+  [[nodiscard]] static data_type dictionary(const data_type& index, const data_type& values,
+                                            bool ordered = false);
   /// The canonical extension `arrow.bool8`: int8 storage, 0 is false. Arrow consumers get this type.
-  static data_type bool8();
+  [[nodiscard]] static data_type bool8();
   /// "bool8": the same bytes without the extension, as tensors store bools. Arrow consumers get Arrow's bool
   /// (bits). Inside another type it becomes `bool8()`.
-  static data_type byte_bool();
+  [[nodiscard]] static data_type byte_bool();
   /// uint32 numbers of names in `table`, which must not be null. The table lives as long as a type refers to
   /// it. A symbol type can't be nested in another type. `symbol_type` (symbols/symbols.hpp) gives the name.
-  static data_type of_symbols(std::shared_ptr<symbol_table> table, std::string name);
+  [[nodiscard]] static data_type of_symbols(std::shared_ptr<symbol_table> table, std::string name);
   /// The same storage with this extension; an empty name removes the extension.
   [[nodiscard]] data_type with_extension(std::string name, std::string metadata) const;
 

@@ -75,7 +75,8 @@ struct byte_window {
 
 /// The bytes of a buffer with rows [first, first + rows): whole bytes of a bitmap. Not for `bytes`, because
 /// only offsets and views know which are used.
-constexpr byte_window bytes_of_rows(const buffer_spec& spec, std::size_t first, std::size_t rows) noexcept {
+[[nodiscard]] constexpr byte_window bytes_of_rows(const buffer_spec& spec, std::size_t first,
+                                                  std::size_t rows) noexcept {
   if (spec.is_bitmap()) {
     return {first / 8, rows == 0 ? 0 : (first % 8 + rows + 7) / 8};
   }
@@ -84,7 +85,7 @@ constexpr byte_window bytes_of_rows(const buffer_spec& spec, std::size_t first, 
 }
 
 /// The name of a buffer in messages.
-constexpr std::string_view name_of(buffer_role role) noexcept {
+[[nodiscard]] constexpr std::string_view name_of(buffer_role role) noexcept {
   switch (role) {
   case buffer_role::validity:
     return "validity";

@@ -225,8 +225,8 @@ private:
       set_tables(table.data(tables));
       const device_copy<take_step> steps(ctx, steps_);
       use_token here(work, {reads(requests.memory()), reads(steps.memory()), writes(target), writes(sums)});
-      auto* const values = here.mutable_data<std::int64_t>(target);
-      queue(*ctx, requests.data(here), steps.data(here), values, here.mutable_data<std::int64_t>(sums));
+      auto* const values = here.span<std::int64_t>(target).data();
+      queue(*ctx, requests.data(here), steps.data(here), values, here.span<std::int64_t>(sums).data());
       ctx->copies().read_scalars(values_, values, work);
     }
     token.finish();

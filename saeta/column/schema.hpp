@@ -27,7 +27,7 @@ inline constexpr std::string_view extension_metadata_key = "ARROW:extension:meta
 
 /// Moves the keys of an extension from the metadata of a field into its type. Returns the storage type, and
 /// changes nothing, if there is no extension name.
-data_type take_extension(const data_type& storage, metadata_list& metadata);
+[[nodiscard]] data_type take_extension(const data_type& storage, metadata_list& metadata);
 
 struct field {
   std::string name;
@@ -51,7 +51,8 @@ struct schema {
 
 /// "no column 'fair': did you mean 'fare'? The columns are 'fare', 'city'". A name is suggested if
 /// it differs only in case, or in few letters for its length. At most 32 names are listed.
-std::string unknown_column_text(std::string_view wanted, std::span<const std::string_view> known);
+[[nodiscard]] std::string unknown_column_text(std::string_view wanted,
+                                              std::span<const std::string_view> known);
 
 /// A schema with a hash index of its field names, for look-ups in wide tables.
 ///

@@ -73,6 +73,7 @@ table table::make_sharing(std::shared_ptr<context> ctx, std::shared_ptr<const sc
   if (ctx == nullptr) {
     throw error(errc::invalid_argument, "table: the context is null");
   }
+  require_argument(fields, "fields");
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     require_batch(*ctx, fields->fields(), batches[i], i);
@@ -97,9 +98,9 @@ std::vector<column> table::pieces(std::size_t index) const {
 }
 
 table table::slice(std::int64_t offset, std::int64_t length) const {
-  if (offset < 0 || length < 0 || offset > rows_ || length > rows_ - offset) {
+  if (offset < 0 || length < 0 || offset > rows() || length > rows() - offset) {
     throw error(errc::out_of_range,
-                concat("slice of ", length, " rows from row ", offset, " of a table of ", rows_, " rows"));
+                concat("slice of ", length, " rows from row ", offset, " of a table of ", rows(), " rows"));
   }
   std::vector<batch> kept;
   auto number = static_cast<std::size_t>(std::ranges::upper_bound(ends_, offset) - ends_.begin());
@@ -119,7 +120,7 @@ table table::slice(std::int64_t offset, std::int64_t length) const {
     }
     kept.push_back(std::move(cut));
   }
-  return {ctx_, schema_, std::move(kept), length};
+  return {ctx(), schema_, std::move(kept), length};
 }
 
 table table::select(std::span<const std::size_t> columns) const {
@@ -136,7 +137,7 @@ table table::select(std::span<const std::size_t> columns) const {
       part.columns.push_back(piece.columns[index]);
     }
   }
-  return {ctx_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows_};
+  return {ctx_, std::make_shared<const schema_index>(std::move(chosen)), std::move(narrowed), rows()};
 }
 
 std::uint64_t table::byte_size() const {
@@ -196,9 +197,10 @@ std::int64_t read_count(const column& count, std::int64_t capacity) {
   const auto width = static_cast<std::size_t>(count.type().byte_width());
   std::byte bytes[sizeof(std::uint64_t)];
   use_token token(stream, {reads(count.values())});
-  ctx->copies().read_scalar(
-      bytes, token.data<std::byte>(count.values()) + static_cast<std::size_t>(count.offset()) * width, width,
-      stream, count.values().kind());
+  ctx->copies().read_scalar(bytes,
+                            token.span<const std::byte>(count.values()).data() +
+                                static_cast<std::size_t>(count.offset()) * width,
+                            width, stream, count.values().kind());
   token.finish();
   return require_room(decode(bytes, count.type()), capacity);
 }
@@ -230,7 +232,7 @@ counted_table counted_table::make(table capacity, column count, std::optional<st
 }
 
 std::int64_t counted_table::rows() const {
-  std::int64_t rows = known_->load(std::memory_order_relaxed);
+  std::int64_t rows = held_by(known_, "counted table").load(std::memory_order_relaxed);
   if (rows == unread) {
     rows = read_count(count_, capacity_.rows());
     known_->store(rows, std::memory_order_relaxed);
@@ -238,8 +240,8 @@ std::int64_t counted_table::rows() const {
   return rows;
 }
 
-std::optional<std::int64_t> counted_table::known_rows() const noexcept {
-  const std::int64_t rows = known_->load(std::memory_order_relaxed);
+std::optional<std::int64_t> counted_table::known_rows() const {
+  const std::int64_t rows = held_by(known_, "counted table").load(std::memory_order_relaxed);
   return rows == unread ? std::nullopt : std::optional(rows);
 }
 

@@ -8,7 +8,8 @@
 //
 // What      Each batch is an Arrow record batch in memory. A column of the table is the list of its parts in
 //           all batches. A table without columns keeps its row count.
-// Owner     A value that shares its columns; copies, slices and selections are cheap.
+// Owner     A value that shares its columns; copies, slices and selections are cheap. A table that was moved
+//           from has no rows, and asking it for its context or fields throws error closed.
 // Failure   `make` names the column, the expected value and the actual one.
 
 #pragma once
@@ -22,6 +23,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace saeta {
@@ -34,22 +37,29 @@ struct batch {
 class table {
 public:
   /// @throws error invalid_argument (number of columns, lengths, contexts), type_mismatch (a column's type).
-  static table make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches);
+  [[nodiscard]] static table make(std::shared_ptr<context> ctx, schema fields, std::vector<batch> batches);
 
   /// The same for a schema that the table shares.
-  static table make_sharing(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields,
-                            std::vector<batch> batches);
+  [[nodiscard]] static table make_sharing(std::shared_ptr<context> ctx,
+                                          std::shared_ptr<const schema_index> fields,
+                                          std::vector<batch> batches);
 
-  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept { return ctx_; }
-  [[nodiscard]] const schema& fields() const noexcept { return schema_->fields(); }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const {
+    static_cast<void>(index());
+    return ctx_;
+  }
+  [[nodiscard]] const schema& fields() const { return index().fields(); }
   /// Like schema::index_of, with a hash.
-  [[nodiscard]] std::size_t index_of(std::string_view name) const { return schema_->index_of(name); }
+  [[nodiscard]] std::size_t index_of(std::string_view name) const { return index().index_of(name); }
   /// The schema as an object that slices of the table share.
-  [[nodiscard]] const std::shared_ptr<const schema_index>& shared_fields() const noexcept { return schema_; }
+  [[nodiscard]] const std::shared_ptr<const schema_index>& shared_fields() const {
+    static_cast<void>(index());
+    return schema_;
+  }
   /// The field of column `index`, which keeps the schema alive. @throws error out_of_range.
   [[nodiscard]] std::shared_ptr<const field> shared_field(std::size_t index) const;
-  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  [[nodiscard]] std::size_t column_count() const noexcept { return fields().fields.size(); }
+  [[nodiscard]] std::int64_t rows() const noexcept { return rows_.count; }
+  [[nodiscard]] std::size_t column_count() const { return fields().fields.size(); }
   [[nodiscard]] std::span<const batch> batches() const noexcept { return batches_; }
   /// The parts of column `index`, in order, one per batch. @throws error out_of_range.
   [[nodiscard]] std::vector<column> pieces(std::size_t index) const;
@@ -80,14 +90,30 @@ private:
     std::atomic<std::uint64_t> bytes_{unknown};
   };
 
+  /// A number of rows that a move takes away, as it takes the batches.
+  struct moved_count {
+    explicit moved_count(std::int64_t rows) noexcept : count(rows) {}
+    moved_count(const moved_count&) = default;
+    moved_count& operator=(const moved_count&) = default;
+    moved_count(moved_count&& other) noexcept : count(std::exchange(other.count, 0)) {}
+    moved_count& operator=(moved_count&& other) noexcept {
+      count = std::exchange(other.count, 0);
+      return *this;
+    }
+    ~moved_count() = default;
+    std::int64_t count;
+  };
+
   table(std::shared_ptr<context> ctx, std::shared_ptr<const schema_index> fields, std::vector<batch> batches,
         std::int64_t rows);
+  /// @throws error closed for a table that was moved from.
+  [[nodiscard]] const schema_index& index() const { return held_by(schema_, "table"); }
 
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const schema_index> schema_;
   std::vector<batch> batches_;
   std::vector<std::int64_t> ends_; ///< rows up to the end of each batch; empty for a single one
-  std::int64_t rows_ = 0;
+  moved_count rows_;
   mutable size_memo bytes_;
 };
 
@@ -111,7 +137,8 @@ private:
 class counted_table {
 public:
   /// @param known  the count, if the host knows it; then it is never read.
-  static counted_table make(table capacity, column count, std::optional<std::int64_t> known = std::nullopt);
+  [[nodiscard]] static counted_table make(table capacity, column count,
+                                          std::optional<std::int64_t> known = std::nullopt);
 
   /// All rows that have room; rows after the count are undefined.
   [[nodiscard]] const table& capacity() const noexcept { return capacity_; }
@@ -119,7 +146,7 @@ public:
   [[nodiscard]] const column& count() const noexcept { return count_; }
   [[nodiscard]] std::int64_t rows() const;
   /// The row count if the host knows it, else nullopt. Does not read the device.
-  [[nodiscard]] std::optional<std::int64_t> known_rows() const noexcept;
+  [[nodiscard]] std::optional<std::int64_t> known_rows() const;
   /// The valid rows, without a copy. Exports, files and display use these.
   [[nodiscard]] table rows_of_table() const { return capacity_.slice(0, rows()); }
 

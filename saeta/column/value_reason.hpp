@@ -43,7 +43,7 @@ public:
   /// The size of data buffer `buffer` of a column of views.
   virtual std::int64_t variadic_bytes(std::size_t buffer) = 0;
   /// The bytes of a string, valid until the next call. Only checks of text use it.
-  virtual std::span<const std::byte> text(std::int64_t /*row*/) { return {}; }
+  [[nodiscard]] virtual std::span<const std::byte> text(std::int64_t /*row*/) { return {}; }
 };
 
 /// A check that failed.
@@ -56,6 +56,7 @@ struct failed_check {
 };
 
 /// Returns text such as "offsets decrease from 3 to 1 at row 1". @param type  of the array
-std::string reason_of(const data_type& type, const failed_check& failed, checked_values& values);
+[[nodiscard]] std::string reason_of(const data_type& type, const failed_check& failed,
+                                    checked_values& values);
 
 } // namespace saeta

@@ -10,8 +10,8 @@ namespace saeta {
 
 /// The same memory, offset and nulls as a column of `to`, a type of the same layout.
 /// @param part  makes each child and the dictionary a column of its type in `to`
-column retyped(const column& source, const data_type& to,
-               const std::function<column(const column&, const data_type&)>& part);
+[[nodiscard]] column retyped(const column& source, const data_type& to,
+                             const std::function<column(const column&, const data_type&)>& part);
 
 /// Whether Arrow's cast between the two types changes no byte. True for:
 /// - equal types
@@ -24,16 +24,16 @@ column retyped(const column& source, const data_type& to,
 bool is_view_cast(const data_type& from, const data_type& to) noexcept;
 
 /// The same memory, offset and nulls as a column of `to`. @throws error type_mismatch unless `is_view_cast`.
-column view_cast(const column& source, const data_type& to);
+[[nodiscard]] column view_cast(const column& source, const data_type& to);
 
 /// The same memory as a column of `type`. For fixed-size lists, `type` is the type of their values.
 /// @throws error type_mismatch unless both types have values of the same number of bytes.
-column relabel(const column& source, const data_type& type);
+[[nodiscard]] column relabel(const column& source, const data_type& type);
 
 /// The same rows, null where `valid` is 0; one kernel. If both are fixed-size lists, it applies to their
 /// values. All offsets must be 0, and `values` must have no nulls.
 /// @param valid  of bool8 (or any int8 or uint8), with as many rows.
 /// @throws error type_mismatch for another `valid`; budget_exceeded.
-column with_validity(const column& values, const column& valid);
+[[nodiscard]] column with_validity(const column& values, const column& valid);
 
 } // namespace saeta

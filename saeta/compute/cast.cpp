@@ -39,7 +39,7 @@ column nulls(const std::shared_ptr<context>& ctx, const data_type& type, std::in
   selected_rows chosen = allocate_rows(ctx, rows);
   chosen.nullable = true;
   use_token token(ctx->work_stream(), {writes(chosen.memory)});
-  ctx->copies().fill(token.mutable_data<std::byte>(chosen.memory), 0xff, chosen.memory.size(),
+  ctx->copies().fill(token.span<std::byte>(chosen.memory).data(), 0xff, chosen.memory.size(),
                      token.stream()); // no_row
   token.finish();
   const std::vector<column> columns = take(std::span(&none, 1), chosen);
@@ -157,13 +157,13 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
   use_token token(work, {reads(source.values()), reads(source.validity()), writes(values), writes(found),
                          writes(validity)});
   const auto used = size * static_cast<std::size_t>(to.byte_width());
-  auto* const target = token.mutable_data<std::byte>(values);
+  auto* const target = token.span<std::byte>(values).data();
   ctx->copies().fill(target + used, 0, values.size() - used, work);
-  const auto* const bits = token.data<std::uint8_t>(source.validity());
-  auto* const bad_row = token.mutable_data<std::int64_t>(found);
+  const auto* const bits = token.span<const std::uint8_t>(source.validity()).data();
+  auto* const bad_row = token.span<std::int64_t>(found).data();
   ctx->kernels().cast_numbers(
       work.native_handle(),
-      {.source = token.data<std::byte>(source.values()) + source.offset() * from.byte_width(),
+      {.source = token.span<const std::byte>(source.values()).data() + source.offset() * from.byte_width(),
        .validity = has_nulls ? bits : nullptr,
        .bit_offset = source.offset(),
        .from = from.is_decimal() ? number_kind{} : number_kind_of_number(from),
@@ -175,7 +175,7 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
        .bad_row = bad_row});
   if (has_nulls) {
     ctx->kernels().copy_bitmap(work.native_handle(), bits, source.offset(), rows,
-                               token.mutable_data<std::uint8_t>(validity), nullptr);
+                               token.span<std::uint8_t>(validity).data(), nullptr);
   }
   std::int64_t bad = 0;
   ctx->copies().read_scalar(&bad, bad_row, sizeof bad, work);

@@ -24,14 +24,14 @@ namespace saeta {
 // Owner     Nulls have memory of their own. Everything else is shared with the source.
 
 /// @throws error type_mismatch unless `united_type(to, source.type())` is `to`.
-column conform(const column& source, const data_type& to);
+[[nodiscard]] column conform(const column& source, const data_type& to);
 /// The same for all columns. Returns the batch itself if it has these types.
 /// @param fields  as many as columns
-batch conform(batch source, const schema& fields);
-table conform(const table& source, std::shared_ptr<const schema_index> fields);
+[[nodiscard]] batch conform(batch source, const schema& fields);
+[[nodiscard]] table conform(const table& source, std::shared_ptr<const schema_index> fields);
 
 /// A column without values.
-column nulls(const std::shared_ptr<context>& ctx, const data_type& type, std::int64_t rows);
+[[nodiscard]] column nulls(const std::shared_ptr<context>& ctx, const data_type& type, std::int64_t rows);
 
 enum class cast_rule {
   /// Floats and decimals become the nearest float, ties to even; beyond its range they become infinite. Any
@@ -46,6 +46,7 @@ enum class cast_rule {
 bool is_number_cast(const data_type& from, const data_type& to) noexcept;
 
 /// @param first_row  number of the first row, for the message
-column cast(const column& source, const data_type& to, cast_rule rule, std::int64_t first_row = 0);
+[[nodiscard]] column cast(const column& source, const data_type& to, cast_rule rule,
+                          std::int64_t first_row = 0);
 
 } // namespace saeta

@@ -25,13 +25,13 @@ namespace saeta {
 
 /// Joins the rows of `pieces`, in order. A single piece with rows is returned as it is. If no piece has rows,
 /// the first is returned.
-std::vector<column> combine_chunks(std::span<const column> pieces);
+[[nodiscard]] std::vector<column> combine_chunks(std::span<const column> pieces);
 
 /// Number of dictionary entries that an index type can address. A signed type uses only indices that are not
 /// negative.
 [[nodiscard]] std::int64_t max_entries(const data_type& index) noexcept;
 
 /// Returns the same rows in as few batches as their columns allow. A table of one batch is returned as it is.
-table combine_chunks(const table& source);
+[[nodiscard]] table combine_chunks(const table& source);
 
 } // namespace saeta

@@ -57,7 +57,7 @@ public:
     const stream_ref work = ctx_->work_stream();
     slab_ = buffer::allocate(ctx_, bytes, work, tag);
     const use_token token(work, uses());
-    ctx_->copies().fill(token.mutable_data<std::byte>(slab_), 0, shifted_bytes_, work);
+    ctx_->copies().fill(token.span<std::byte>(slab_).data(), 0, shifted_bytes_, work);
     std::vector<join_step> steps = finished_steps(token);
     number_tiles(steps);
     const device_copy<join_step> uploaded(ctx_, steps);
@@ -157,7 +157,7 @@ private:
 
   /// Takes addresses, so a token must hold the buffers.
   [[nodiscard]] std::vector<join_step> finished_steps(const use_token& token) const {
-    auto* const slab = token.mutable_data<std::byte>(slab_);
+    auto* const slab = token.span<std::byte>(slab_).data();
     std::vector<join_step> steps;
     for (const movement& movement : movements_) {
       join_step& copied = steps.emplace_back();

@@ -25,7 +25,7 @@
 
 namespace saeta {
 
-table copy_to(const table& source, const std::shared_ptr<context>& target);
+[[nodiscard]] table copy_to(const table& source, const std::shared_ptr<context>& target);
 
 /// Copies the batches to another device through host memory, a window of batches at a time. `copy_to` does
 /// so where the devices have no peer access.

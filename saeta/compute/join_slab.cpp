@@ -352,7 +352,7 @@ void join_slab::copy(std::size_t first, std::size_t end) const {
   use_token token(ctx_->work_stream(), uses);
   std::vector<join_step> steps;
   steps.reserve(end - first);
-  append_copies(first, end, token.mutable_data<std::byte>(slab_), steps);
+  append_copies(first, end, token.span<std::byte>(slab_).data(), steps);
   launch(steps);
   token.finish();
 }
@@ -382,7 +382,7 @@ void join_slab::run(std::vector<joined>& of) {
   const bool all_zeroed = plan.zeroed_bytes == plan.slab_bytes; // before anything is copied
   const std::size_t left = all_zeroed ? 0 : copy_large_parts();
   use_token token(work, uses(of, left));
-  auto* const slab = token.mutable_data<std::byte>(slab_);
+  auto* const slab = token.span<std::byte>(slab_).data();
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
   for (joined& column : of) {
     add_steps(column);

@@ -21,7 +21,7 @@ buffer no_valid_rows(const column& of) {
   const stream_ref work = of.ctx()->work_stream();
   buffer bits = buffer::allocate(of.ctx(), bitmap_bytes(of.length()), work, "nulls");
   use_token token(work, {writes(bits)});
-  of.ctx()->copies().fill(token.mutable_data<std::uint8_t>(bits), 0, bits.size(), work);
+  of.ctx()->copies().fill(token.span<std::uint8_t>(bits).data(), 0, bits.size(), work);
   token.finish();
   return bits;
 }
@@ -91,13 +91,14 @@ column marked(const std::shared_ptr<context>& ctx, std::int64_t rows, std::span<
     std::ranges::transform(columns, std::back_inserter(uses),
                            [](const column& column) { return reads(column.validity()); });
     use_token token(work, uses);
-    auto* const target = token.mutable_data<std::uint8_t>(bytes);
+    auto* const target = token.span<std::uint8_t>(bytes).data();
     const bool all = std::ranges::any_of(columns, is_all_null);
     ctx->copies().fill(target, all ? mark : other, size, work);
     for (const column& column : columns) {
       if (!all && may_have_nulls(column)) {
-        ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(column.validity()),
-                                  column.offset(), target, 1, rows, mark, target);
+        ctx->kernels().fill_nulls(work.native_handle(),
+                                  token.span<const std::uint8_t>(column.validity()).data(), column.offset(),
+                                  target, 1, rows, mark, target);
       }
     }
     token.finish();
@@ -132,9 +133,10 @@ std::uint64_t bits_of(const column& fill) {
   const auto width = static_cast<std::size_t>(fill.type().byte_width());
   std::uint64_t bits = 0;
   use_token token(fill.ctx()->work_stream(), {reads(fill.values())});
-  fill.ctx()->copies().read_scalar(
-      &bits, token.data<std::byte>(fill.values()) + static_cast<std::size_t>(fill.offset()) * width, width,
-      token.stream());
+  fill.ctx()->copies().read_scalar(&bits,
+                                   token.span<const std::byte>(fill.values()).data() +
+                                       static_cast<std::size_t>(fill.offset()) * width,
+                                   width, token.stream());
   token.finish();
   return bits;
 }
@@ -154,11 +156,11 @@ column fill_nulls(const column& source, std::uint64_t bits) {
       checked_mul(static_cast<std::size_t>(source.length()), width, "bytes of filled values");
   const buffer filled = buffer::allocate(ctx, bytes, work, source.values().owner()->tag());
   use_token token(work, {reads(source.values()), reads(source.validity()), writes(filled)});
-  const auto* const values = token.data<std::byte>(source.values());
-  ctx->kernels().fill_nulls(work.native_handle(), token.data<std::uint8_t>(source.validity()),
+  const auto* const values = token.span<const std::byte>(source.values()).data();
+  ctx->kernels().fill_nulls(work.native_handle(), token.span<const std::uint8_t>(source.validity()).data(),
                             source.offset(), values + static_cast<std::size_t>(source.offset()) * width,
                             source.type().byte_width(), source.length(), bits,
-                            token.mutable_data<std::byte>(filled));
+                            token.span<std::byte>(filled).data());
   token.finish();
   return column::make(ctx, {source.type(), source.length(), 0, 0, {{}, filled}, {}});
 }

@@ -22,28 +22,28 @@ namespace saeta {
 
 /// A column with the rows of `source` whose own validity says which of them are null. Only its validity and
 /// its null count have a meaning. It is `source` unless values that it refers to are null.
-column visible_nulls(const column& source);
+[[nodiscard]] column visible_nulls(const column& source);
 
 /// Number of rows that are null. It is counted on the device, each time if values that the column refers to
 /// are null.
 std::int64_t logical_null_count(const column& source);
 
 /// The same codes and dictionary, where rows whose value is null are null themselves. No code is copied.
-column with_own_nulls(const column& dictionary);
+[[nodiscard]] column with_own_nulls(const column& dictionary);
 
 /// A byte_bool column: 1 if a row is null, 0 if it is valid.
-column is_null(const column& source);
+[[nodiscard]] column is_null(const column& source);
 
 /// Replaces each null by the value with these bytes, by one kernel. The type has a fixed width of 1, 2, 4 or
 /// 8 bytes.
-column fill_nulls(const column& source, std::uint64_t bits);
+[[nodiscard]] column fill_nulls(const column& source, std::uint64_t bits);
 
 /// Replaces each null by the only row of `fill`, which has the same type. Pieces without nulls stay as they
 /// are if the values have a fixed width of at most 8 bytes, or if no piece has nulls. Any other result has
 /// memory of its own.
-std::vector<column> fill_null(std::span<const column> source, const column& fill);
+[[nodiscard]] std::vector<column> fill_null(std::span<const column> source, const column& fill);
 
 /// The rows in which none of these columns is null.
-table drop_null(const table& source, std::span<const std::size_t> columns);
+[[nodiscard]] table drop_null(const table& source, std::span<const std::size_t> columns);
 
 } // namespace saeta

@@ -84,7 +84,7 @@ constexpr std::size_t found_numbers = 2; // of a piece of indices
   const auto width = static_cast<std::size_t>(piece.type().byte_width());
   const auto entry = static_cast<std::size_t>(piece.offset() + row);
   std::uint64_t bits = 0;
-  ctx.copies().read_scalar(&bits, token.data<std::byte>(piece.values()) + entry * width, width,
+  ctx.copies().read_scalar(&bits, token.span<const std::byte>(piece.values()).data() + entry * width, width,
                            token.stream());
   const auto unused = static_cast<int>(64 - 8 * width);
   const std::string number =
@@ -140,7 +140,7 @@ queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std:
   std::vector<use> uses = uses_of(indices);
   uses.push_back(writes(all.memory));
   use_token token(work, uses);
-  auto* const first_found = token.mutable_data<std::int64_t>(rows.found);
+  auto* const first_found = token.span<std::int64_t>(rows.found).data();
   ctx->copies().fill(first_found, 0xff, rows.found.size(), work); // no_row
   take_runner runner(ctx);
   const take_step source = runner.rows_of(piece_rows);
@@ -168,7 +168,7 @@ bool check_rows(const queued_rows& queued, std::span<const column> indices) {
   context& ctx = *queued.found.owner()->ctx();
   use_token token(ctx.work_stream(), {reads(queued.found)});
   std::vector<std::int64_t> seen(indices.size() * found_numbers);
-  ctx.copies().read_scalars(seen, token.data<std::int64_t>(queued.found), ctx.work_stream());
+  ctx.copies().read_scalars(seen, token.span<const std::int64_t>(queued.found).data(), ctx.work_stream());
   token.finish();
   bool nullable = false;
   std::int64_t before = 0;

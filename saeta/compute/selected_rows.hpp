@@ -33,12 +33,13 @@ struct selected_rows {
 };
 
 /// Memory for the numbers of `rows` rows.
-selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
+[[nodiscard]] selected_rows allocate_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
 
 /// @param piece_rows  number of rows of each piece of the source
 /// @param indices     the pieces of a column of integers; null indices choose null rows
-selected_rows rows_of_indices(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                              std::span<const column> indices);
+[[nodiscard]] selected_rows rows_of_indices(const std::shared_ptr<context>& ctx,
+                                            std::span<const std::int64_t> piece_rows,
+                                            std::span<const column> indices);
 
 /// The two halves of `rows_of_indices`. Between them the rows may be used, but `rows.nullable` is not known
 /// yet. Indices that are not rows of the source are null rows.
@@ -47,27 +48,31 @@ struct queued_rows {
   buffer found; ///< result of the check, behind the rows in `memory`
   std::int64_t limit = 0;
 };
-queued_rows queue_rows(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                       std::span<const column> indices);
+[[nodiscard]] queued_rows queue_rows(const std::shared_ptr<context>& ctx,
+                                     std::span<const std::int64_t> piece_rows,
+                                     std::span<const column> indices);
 /// Waits for the check. Returns whether an index is null.
 bool check_rows(const queued_rows& queued, std::span<const column> indices);
 
 /// Rows `first`, `first` + `step` and so on, `count` of them, which the source must have. The step may be
 /// negative.
-selected_rows rows_of_slice(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                            std::int64_t first, std::int64_t step, std::int64_t count);
+[[nodiscard]] selected_rows rows_of_slice(const std::shared_ptr<context>& ctx,
+                                          std::span<const std::int64_t> piece_rows, std::int64_t first,
+                                          std::int64_t step, std::int64_t count);
 
 /// @param mask  the pieces of a column of booleans (bits or bytes), one for each row; nulls choose no row
-selected_rows rows_of_mask(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                           std::span<const column> mask);
+[[nodiscard]] selected_rows rows_of_mask(const std::shared_ptr<context>& ctx,
+                                         std::span<const std::int64_t> piece_rows,
+                                         std::span<const column> mask);
 
 /// Every row of a source of one piece.
-selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
+[[nodiscard]] selected_rows all_rows(const std::shared_ptr<context>& ctx, std::int64_t rows);
 
 /// Every row of `source` that is not null, and the only row of `fill`, the last piece, instead of the others.
 /// @param piece_rows  of `source`, without that of the fill
-selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<const std::int64_t> piece_rows,
-                             std::span<const column> source);
+[[nodiscard]] selected_rows rows_with_fill(const std::shared_ptr<context>& ctx,
+                                           std::span<const std::int64_t> piece_rows,
+                                           std::span<const column> source);
 
 // The values behind columns whose rows refer to them: dictionaries, run-end encoded columns and unions.
 //
@@ -78,14 +83,14 @@ selected_rows rows_with_fill(const std::shared_ptr<context>& ctx, std::span<cons
 
 /// The values that the rows of a column refer to: those of its dictionary, of its runs, or each child of a
 /// union. Empty for other types.
-std::vector<column> value_columns(const column& source);
+[[nodiscard]] std::vector<column> value_columns(const column& source);
 
 /// The rows of `value_columns`, as pieces, that the rows of the column have. Null codes are null rows.
-selected_rows value_rows(const column& source);
+[[nodiscard]] selected_rows value_rows(const column& source);
 
 /// The same rows of a column of numbers without dictionaries and runs, in memory of their own. A column that
 /// has neither is returned as it is.
 /// @throws error type_mismatch for values whose width is not fixed.
-column plain_numbers(const column& source);
+[[nodiscard]] column plain_numbers(const column& source);
 
 } // namespace saeta

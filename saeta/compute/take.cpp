@@ -50,8 +50,8 @@ std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
   const device_copy<take_step> uploaded(ctx_, steps);
   const device_copy<take_source> sources(ctx_, sources_);
   use_token token(work, {reads(uploaded.memory()), reads(sources.memory()), writes(sums), writes(results)});
-  auto* const sum = token.mutable_data<std::int64_t>(sums);
-  auto* const found = token.mutable_data<taken_count>(results);
+  auto* const sum = token.span<std::int64_t>(sums).data();
+  auto* const found = token.span<taken_count>(results).data();
   ctx_->kernels().count_taken(work.native_handle(),
                               {steps, uploaded.data(token), sources_, sources.data(token)}, sum, found);
   std::vector<std::int64_t> read(steps.size() * numbers);
@@ -420,7 +420,7 @@ column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std
                                .batches = batches,
                                .rows = count,
                                .width = type.byte_width(),
-                               .target = token.mutable_data<std::byte>(values)});
+                               .target = token.span<std::byte>(values).data()});
   token.finish();
   return column::make(ctx, {type, batches.count, 0, 0, {{}, values}, {}});
 }

@@ -26,15 +26,15 @@
 namespace saeta {
 
 /// @param rows  rows of this table
-table take(const table& source, const selected_rows& rows);
+[[nodiscard]] table take(const table& source, const selected_rows& rows);
 /// The same for the pieces of a column, at least one. Returns at least one piece.
-std::vector<column> take(std::span<const column> source, const selected_rows& rows);
+[[nodiscard]] std::vector<column> take(std::span<const column> source, const selected_rows& rows);
 /// Rows by their numbers. @param indices  as for `rows_of_indices`
-table take(const table& source, std::span<const column> indices);
+[[nodiscard]] table take(const table& source, std::span<const column> indices);
 
 /// The same rows of columns of equal length, without what no row refers to: children of lists and unions, and
 /// bytes behind views, which take() shares. @throws error overflow for more than 2 GiB behind views
-std::vector<column> gather(std::span<const column> source);
+[[nodiscard]] std::vector<column> gather(std::span<const column> source);
 
 /// The number of rows of each batch or piece, as `rows_of_indices` and `rows_of_mask` want it.
 [[nodiscard]] std::vector<std::int64_t> rows_of_pieces(const table& source);
@@ -49,10 +49,10 @@ std::vector<column> gather(std::span<const column> source);
 //           have; out_of_range for a batch behind the rows, naming both.
 
 /// @returns a column of uint32, of int64 if the count is above 2^32.
-column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
-                    const lane_batches& batches);
+[[nodiscard]] column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
+                                  const lane_batches& batches);
 
 /// The rows of the table in the order of the key, as `take` makes them of the numbers.
-table take_permuted(const table& source, std::uint64_t key, const lane_batches& batches);
+[[nodiscard]] table take_permuted(const table& source, std::uint64_t key, const lane_batches& batches);
 
 } // namespace saeta

@@ -479,7 +479,7 @@ void take_level::queue() {
   }
   use_token token(ctx_->work_stream(), uses());
   if (plan_.plan().zeroed_bytes != 0) {
-    ctx_->copies().fill(token.mutable_data<std::byte>(slab_), 0, plan_.plan().zeroed_bytes,
+    ctx_->copies().fill(token.span<std::byte>(slab_).data(), 0, plan_.plan().zeroed_bytes,
                         ctx_->work_stream());
   }
   for (placed& each : placed_) {

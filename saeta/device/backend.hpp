@@ -91,7 +91,7 @@ public:
   [[nodiscard]] virtual const kernel_table& kernels() const noexcept = 0;
 
   /// Creates a stream that does not synchronise with the legacy default stream.
-  virtual stream_handle create_stream() = 0;
+  [[nodiscard]] virtual stream_handle create_stream() = 0;
   /// Pending work of the stream still finishes.
   virtual void destroy_stream(stream_handle stream) noexcept = 0;
   /// A number that no other stream of this device ever has in this process, even when the value of a handle
@@ -108,7 +108,7 @@ public:
   virtual bool capturing(stream_handle stream) = 0;
 
   /// Creates an event without timing. Until it is recorded, it counts as complete.
-  virtual event_handle create_event() = 0;
+  [[nodiscard]] virtual event_handle create_event() = 0;
   virtual void destroy_event(event_handle event) noexcept = 0;
   virtual void record_event(event_handle event, stream_handle stream) = 0;
   /// Records all work of the context at this moment, on every stream, including those of other libraries.
@@ -119,11 +119,11 @@ public:
   virtual void synchronize_event(event_handle event) = 0;
 
   /// Allocates with one driver call, aligned to at least 256 bytes (64 on host). `bytes` > 0.
-  virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
+  [[nodiscard]] virtual void* allocate(std::size_t bytes, std::size_t alignment) = 0;
   /// May wait for the device. Returns false if the driver refused; the memory is still allocated then.
   [[nodiscard]] virtual bool deallocate(void* pointer, std::size_t bytes, std::size_t alignment) noexcept = 0;
   /// Memory from the driver's stream-ordered pool, aligned to at least 256 bytes (64 on host). `bytes` > 0.
-  virtual void* allocate_async(std::size_t bytes, stream_handle stream) = 0;
+  [[nodiscard]] virtual void* allocate_async(std::size_t bytes, stream_handle stream) = 0;
   [[nodiscard]] virtual bool deallocate_async(void* pointer, std::size_t bytes,
                                               stream_handle stream) noexcept = 0;
   /// Returns unused memory of the stream-ordered pool to the device, but keeps at least `keep` bytes in the
@@ -160,7 +160,7 @@ public:
   /// stream. After that, the exporter may free the memory. Returns false if the driver refused.
   [[nodiscard]] virtual bool close_allocation(void* pointer, stream_handle stream) noexcept = 0;
   /// Allocates page-locked host memory that the device accesses at link speed; ordinary memory on host.
-  virtual void* allocate_pinned(std::size_t bytes) = 0;
+  [[nodiscard]] virtual void* allocate_pinned(std::size_t bytes) = 0;
   [[nodiscard]] virtual bool deallocate_pinned(void* pointer, std::size_t bytes) noexcept = 0;
 
   /// The kind of the memory at an address, according to the driver, whichever library allocated it. Memory

@@ -23,11 +23,11 @@ struct device_id {
 };
 
 /// "host", "cuda:0", "sim:1".
-std::string to_string(device_id id);
+[[nodiscard]] std::string to_string(device_id id);
 
 /// Reads "host", "cpu", "cuda" (ordinal 0), "cuda:1".
 /// @throws error invalid_argument naming the text.
-device_id parse_device(std::string_view text);
+[[nodiscard]] device_id parse_device(std::string_view text);
 
 /// The kind of memory at an address: which processors can access it, independent of its device.
 ///

@@ -5,7 +5,7 @@
 // {
 //   const known_export shown(std::span(&bytes, 1)); // another library gets the address
 //   const use_token token(stream, {reads(bytes)});
-//   address = token.data<std::byte>(bytes);
+//   address = token.span<const std::byte>(bytes).data();
 //   const std::shared_ptr<storage> own = find_known(address, bytes.size()); // the storage of `bytes`
 // }
 // const std::shared_ptr<storage> none = find_known(address, bytes.size()); // null: the export has ended
@@ -39,6 +39,6 @@ private:
 };
 
 /// The storage that contains these bytes and has a live export by address; null if there is none.
-std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes);
+[[nodiscard]] std::shared_ptr<storage> find_known(const void* lowest, std::size_t bytes);
 
 } // namespace saeta

@@ -37,7 +37,7 @@ std::optional<buffer> share_again(const std::shared_ptr<storage>& bytes, const c
 own_memory_finder find_own(const context& ctx, const point& ready);
 
 /// Like import_dlpack, but recognises our memory by its address, because the array has no deleter of ours.
-column import_by_address(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
-                         const dlpack_import& how);
+column import_by_address(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
+                         const std::shared_ptr<void>& keepalive, const dlpack_import& how);
 
 } // namespace saeta

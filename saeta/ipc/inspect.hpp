@@ -37,13 +37,14 @@ struct file_summary {
   metadata_list metadata;
   std::vector<column_summary> columns;
 };
-file_summary inspect(const std::filesystem::path& file);
+[[nodiscard]] file_summary inspect(const std::filesystem::path& file);
 /// Summarizes bytes in memory. They must not change during the call.
-file_summary inspect(std::span<const std::byte> bytes);
+[[nodiscard]] file_summary inspect(std::span<const std::byte> bytes);
 /// Summarizes an object that reads ranges, and a stream that is still being sent, as reader::open takes them.
-file_summary inspect(std::string name, std::uint64_t size,
-                     std::function<void(std::uint64_t, std::span<std::byte>)> read);
-file_summary inspect(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some);
+[[nodiscard]] file_summary inspect(std::string name, std::uint64_t size,
+                                   std::function<void(std::uint64_t, std::span<std::byte>)> read);
+[[nodiscard]] file_summary inspect(std::string name,
+                                   std::function<std::size_t(std::span<std::byte>)> read_some);
 
 /// Checks the metadata of a record batch message against its schema and the size of its body, as that of a
 /// message in a file is checked (format/message_layout.hpp). Returns whether the buffers are compressed.

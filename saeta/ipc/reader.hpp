@@ -69,23 +69,24 @@ class reader {
 public:
   /// @param keep_open  false: a source of a large data set (ipc/data_set.hpp), which shares descriptors with
   /// others and may be opened again. It must not be replaced or changed meanwhile.
-  static std::unique_ptr<reader> open(const std::filesystem::path& file, read_options options = {},
-                                      bool keep_open = true);
-  static std::unique_ptr<reader> open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive,
-                                      read_options options = {});
+  [[nodiscard]] static std::unique_ptr<reader> open(const std::filesystem::path& file,
+                                                    read_options options = {}, bool keep_open = true);
+  [[nodiscard]] static std::unique_ptr<reader>
+  open(std::span<const std::byte> bytes, std::shared_ptr<void> keepalive, read_options options = {});
   /// Reads from an object of `size` bytes. Each call of `read` fills the target with the bytes from
   /// `position` on, or throws. Calls come from any thread.
   /// @param fetch  begins to read ranges (offset, bytes) that `read` will be called for, and returns what
   /// keeps their bytes. Calls of `read` for large ranges are then not split. Null: there is no such function.
-  static std::unique_ptr<reader> open(std::string name, std::uint64_t size, source_reader read,
-                                      read_options options = {}, source_fetcher fetch = nullptr);
+  [[nodiscard]] static std::unique_ptr<reader> open(std::string name, std::uint64_t size, source_reader read,
+                                                    read_options options = {},
+                                                    source_fetcher fetch = nullptr);
   /// Reads a stream that is still being sent; not for the file format. `read_some` fills the beginning of the
   /// target, which is never empty, and returns the number of bytes, 0 at the end. It is called on the
   /// reader's thread. Each message is read when needed and no further, so `next` returns a batch as soon as
   /// it has arrived. Bytes behind the end of the stream stay unread.
-  static std::unique_ptr<reader> open(std::string name,
-                                      std::function<std::size_t(std::span<std::byte> target)> read_some,
-                                      read_options options = {});
+  [[nodiscard]] static std::unique_ptr<reader>
+  open(std::string name, std::function<std::size_t(std::span<std::byte> target)> read_some,
+       read_options options = {});
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
   ~reader();

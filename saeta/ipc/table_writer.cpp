@@ -1,6 +1,7 @@
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/base/interruptible_wait.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/column/same_type.hpp"
 #include "saeta/compute/cast.hpp"
@@ -383,7 +384,7 @@ writer::writer(const std::filesystem::path& file, std::optional<schema> fields, 
 writer::writer(byte_sink sink, std::string name, std::optional<schema> fields, const write_options& options,
                progress_hook hook) {
   auto work = std::make_shared<job>(std::move(name), options, std::move(fields), std::move(hook));
-  work->sink = std::move(sink);
+  work->sink = required(std::move(sink), "sink");
   made_.reset(new implementation(std::move(work)));
 }
 

@@ -1,6 +1,7 @@
 #include "saeta/ipc/writer.hpp"
 
 #include "saeta/base/os_error.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/io/atomic_file.hpp"
@@ -58,6 +59,7 @@ std::uint64_t write(const table& source, const std::filesystem::path& file, cons
 std::uint64_t write(const table& source, const byte_sink& sink, const std::string& name,
                     const write_options& options, const progress_hook& hook) {
   detail::require_valid(options);
+  require_argument(sink, "sink");
   thread_pool pool;
   detail::ordered_sink ordered(sink);
   return encode(source, ordered, name, options, pool, hook);

@@ -42,7 +42,7 @@ namespace saeta::ipc {
 enum class compression { none, lz4, zstd };
 
 /// @throws error invalid_argument with the known names.
-compression parse_compression(std::string_view name);
+[[nodiscard]] compression parse_compression(std::string_view name);
 
 struct write_options {
   container format = container::file;
@@ -84,7 +84,7 @@ std::uint64_t write(const table& source, const byte_sink& sink, const std::strin
                     const write_options& options = {}, const progress_hook& hook = {});
 
 /// Writes a table into memory.
-std::string write_bytes(const table& source, const write_options& options = {});
+[[nodiscard]] std::string write_bytes(const table& source, const write_options& options = {});
 
 /// Writes a file or stream table by table, in the background.
 ///

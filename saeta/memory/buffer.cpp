@@ -44,7 +44,7 @@ storage::storage(const std::shared_ptr<context>& ctx, Make make)
 storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t bytes,
                  const stream_ref& stream, saeta::tag label, std::size_t alignment, memory_kind kind)
     : storage(ctx, [&] {
-        return ctx->allocate(ctx->source_of(kind, label.name()), bytes, alignment, label, stream);
+        return ctx->allocate_block(ctx->source_of(kind, label.name()), bytes, alignment, label, stream);
       }) {
   const context::memory_source source = ctx->source_of(kind, label.name());
   from_ = source.from;

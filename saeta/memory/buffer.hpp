@@ -1,18 +1,19 @@
 // Buffers, which columns are made of: byte ranges of storages.
 //
 // @code
-// const buffer prices = buffer::allocate(ctx, 4096, stream, "prices"); // charged, ready on `stream`
+// const buffer prices = ctx->allocate<float>(1024, stream, "prices"); // charged, ready on `stream`
 // {
 //   use_token token(stream, {writes(prices)});
-//   ctx->copies().fill(token.mutable_data<std::uint8_t>(prices), 0, prices.size(), stream);
+//   const std::span<float> values = token.span<float>(prices); // 1024 values
+//   ctx->copies().fill(values.data(), 0, values.size_bytes(), stream);
 //   token.finish();
 // }
 // const buffer half = prices.slice(0, 2048);            // shares the memory
 // const std::shared_ptr<storage>& owner = half.owner(); // freed in stream order with its last owner
 // @endcode
 //
-// Owner     Shares its storage; copies and slices are cheap. A default-constructed buffer is absent: no
-//           storage, 0 bytes.
+// Owner     Shares its storage; copies and slices are cheap. A default-constructed or moved-from buffer is
+//           absent: no storage, 0 bytes.
 // Order     The bytes may be accessed only inside a use token (memory/use_token.hpp), which waits before and
 //           records after. `address()` only identifies the bytes; it does not permit access.
 // Thread    A plain value; its storage may be used from any thread.
@@ -71,12 +72,14 @@ public:
   storage(key own, const std::shared_ptr<context>& ctx, external_memory& memory);
   /// @param kind  `device`: the device's own memory. `pinned`: page-locked, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
-  static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
-                                           const stream_ref& stream, saeta::tag label,
-                                           std::size_t alignment = 0, memory_kind kind = memory_kind::device);
+  [[nodiscard]] static std::shared_ptr<storage> allocate(const std::shared_ptr<context>& ctx,
+                                                         std::size_t bytes, const stream_ref& stream,
+                                                         saeta::tag label, std::size_t alignment = 0,
+                                                         memory_kind kind = memory_kind::device);
   /// Takes the keepalive on success only.
   /// @throws error invalid_argument, closed, device (the kind is unknown).
-  static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& ctx, external_memory memory);
+  [[nodiscard]] static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& ctx,
+                                                      external_memory memory);
   storage(const storage&) = delete;
   storage& operator=(const storage&) = delete;
   ~storage();
@@ -123,15 +126,29 @@ public:
   explicit buffer(std::shared_ptr<storage> bytes) : storage_(std::move(bytes)) {
     size_ = storage_ ? storage_->bytes() : 0;
   }
+  buffer(const buffer&) = default;
+  buffer& operator=(const buffer&) = default;
+  buffer(buffer&& other) noexcept
+      : storage_(std::move(other.storage_)), offset_(std::exchange(other.offset_, 0)),
+        size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    storage_ = std::move(other.storage_);
+    offset_ = std::exchange(other.offset_, 0);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+  ~buffer() = default;
 
   /// Allocates memory charged to the context's budget, ready on `stream`. The contents are undefined.
+  /// `context::allocate` takes a number of values instead of bytes.
   /// @param kind  as in storage::allocate: `pinned` is page-locked memory, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed, unsupported (other kinds).
-  static buffer allocate(const std::shared_ptr<context>& ctx, std::size_t bytes, stream_ref stream,
-                         tag label = {}, std::size_t alignment = 0, memory_kind kind = memory_kind::device) {
+  [[nodiscard]] static buffer allocate(const std::shared_ptr<context>& ctx, std::size_t bytes,
+                                       stream_ref stream, tag label = {}, std::size_t alignment = 0,
+                                       memory_kind kind = memory_kind::device) {
     return buffer(storage::allocate(ctx, bytes, stream, label, alignment, kind));
   }
-  static buffer adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
+  [[nodiscard]] static buffer adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
     return buffer(storage::adopt(ctx, std::move(memory)));
   }
 

@@ -264,8 +264,8 @@ context::memory_source context::source_of(memory_kind kind, std::string_view use
   return {core_->pinned.get(), core_->pinned_budget.get(), nullptr};
 }
 
-block context::allocate(const memory_source& out_of, std::size_t bytes, std::size_t alignment, tag label,
-                        const stream_ref& stream) {
+block context::allocate_block(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
+                              tag label, const stream_ref& stream) {
   require_open();
   if (stream.made_in_capture()) {
     throw error(errc::invalid_argument,

@@ -4,10 +4,10 @@
 // const std::shared_ptr<context> ctx = open_context(best_device(), std::uint64_t{1} << 30); // 1 GiB at most
 // const std::shared_ptr<context> query = ctx->with_budget("query", std::uint64_t{256} << 20);
 // const stream_ref work = query->work_stream();
-// const buffer scratch = buffer::allocate(query, 4096, work, "scratch"); // or error budget_exceeded
+// const buffer scratch = query->allocate<float>(1024, work, "scratch"); // or error budget_exceeded
 // {
 //   use_token token(work, {writes(scratch)});
-//   query->copies().fill(token.mutable_data<std::byte>(scratch), 0, scratch.size(), work);
+//   query->copies().fill(token.span<float>(scratch).data(), 0, scratch.size(), work);
 //   token.finish();
 // }
 // query->synchronize(work); // blocks the host until the fill has finished
@@ -29,10 +29,12 @@
 //           passes on exceptions of the interrupt hook (base/interrupt.hpp).
 #pragma once
 
+#include "saeta/base/checked.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/spread_pointer.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/budget/reservation.hpp"
+#include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context_parts.hpp"
 #include "saeta/memory/device_copies.hpp"
 #include "saeta/memory/options.hpp"
@@ -42,11 +44,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace saeta {
 
@@ -74,7 +79,8 @@ struct context_options {
 class context : public std::enable_shared_from_this<context> {
 public:
   /// @throws error device; invalid_argument for a stack that can't be built.
-  static std::shared_ptr<context> create(std::shared_ptr<backend> device, context_options options = {});
+  [[nodiscard]] static std::shared_ptr<context> create(std::shared_ptr<backend> device,
+                                                       context_options options = {});
   context(const context&) = delete;
   context& operator=(const context&) = delete;
   ~context();
@@ -103,6 +109,20 @@ public:
   /// Sets the limit of this context's budget. A root also returns cached memory beyond it to the device.
   /// @throws error invalid_argument when more than `bytes` are live or reserved; the old limit stays.
   void set_budget(std::uint64_t bytes);
+  /// Allocates memory for `count` values of T, charged to this context's budget. Ready on `stream`; without
+  /// one, on the work stream. The values are undefined.
+  /// @throws error invalid_argument for a negative count, overflow for more bytes than a number holds, and as
+  /// `buffer::allocate`.
+  template <class T, std::integral Count>
+  [[nodiscard]] buffer allocate(Count count, const stream_ref& stream, tag label = {},
+                                memory_kind kind = memory_kind::device) {
+    static_assert(std::is_trivially_copyable_v<T>, "memory of a device holds plain values");
+    return buffer::allocate(as_base(), bytes_of_values<T>(count), stream, label, alignof(T), kind);
+  }
+  template <class T, std::integral Count>
+  [[nodiscard]] buffer allocate(Count count, tag label = {}) {
+    return allocate<T>(count, work_stream(), label);
+  }
   [[nodiscard]] const resource_stack& memory() const noexcept;
   /// The options it was made with. The budget's limit may have changed since.
   [[nodiscard]] const context_options& options() const noexcept;
@@ -183,8 +203,8 @@ private:
   /// @param kind  `pinned`, `device`, or the device's own kind (the same as `device`).
   /// @throws error unsupported.
   [[nodiscard]] memory_source source_of(memory_kind kind, std::string_view user) const;
-  [[nodiscard]] block allocate(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
-                               tag label, const stream_ref& stream);
+  [[nodiscard]] block allocate_block(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
+                                     tag label, const stream_ref& stream);
   /// Frees the block once the points have passed; the host does not wait.
   void release_later(resource& to, const block& freed, requirement&& after) noexcept;
   /// @throws error device when inherited.
@@ -192,7 +212,7 @@ private:
   void require_open() const;
   /// Wraps a new context for callers. While a copy of the result lives the context keeps itself alive; after
   /// that its last storage does.
-  static std::shared_ptr<context> hand_out(std::shared_ptr<context> context);
+  [[nodiscard]] static std::shared_ptr<context> hand_out(std::shared_ptr<context> context);
   /// The pointer that contexts derived from this one keep.
   [[nodiscard]] std::shared_ptr<context> as_base();
   /// The context that a storage made with `used` keeps alive. A reservation must end with its context even if

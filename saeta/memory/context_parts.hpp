@@ -159,7 +159,13 @@ public:
   stream_lease& operator=(stream_lease&&) = delete;
   ~stream_lease();
 
-  [[nodiscard]] stream_ref ref() const { return stream_.ref(); }
+  /// @throws error closed for a lease that was moved from.
+  [[nodiscard]] stream_ref ref() const {
+    if (stream_.empty()) [[unlikely]] {
+      refuse_moved_from("stream lease");
+    }
+    return stream_.ref();
+  }
 
 private:
   stream_pool* from_;

@@ -4,7 +4,7 @@
 // device_copies& copies = ctx->copies();
 // {
 //   use_token token(stream, {writes(bytes)});
-//   copies.fill(token.mutable_data<std::byte>(bytes), 0, bytes.size(), stream); // queued on `stream`
+//   copies.fill(token.span<std::byte>(bytes).data(), 0, bytes.size(), stream); // queued on `stream`
 //   token.finish();
 // }
 // const std::shared_ptr<void> strict = copies.forbid_downloads(); // until it is dropped

@@ -4,7 +4,7 @@
 // const std::array<std::int64_t, 3> limits{10, 20, 30}; // on the host it is used in place: keep it
 // const device_copy<std::int64_t> uploaded(ctx, limits);
 // use_token token(ctx->work_stream(), {reads(uploaded.memory()), writes(bytes)});
-// launch(token.stream(), uploaded.data(token), token.mutable_data<float>(bytes));
+// launch(token.stream(), uploaded.data(token), token.span<float>(bytes).data());
 // token.finish();
 // @endcode
 #pragma once
@@ -36,7 +36,7 @@ public:
     const stream_ref work = ctx->work_stream();
     copy_ = buffer::allocate(ctx, values.size_bytes(), work, "kernel arguments");
     use_token token(work, {writes(copy_)});
-    ctx->copies().send_description(token.mutable_data<std::byte>(copy_), std::as_bytes(values), work);
+    ctx->copies().send_description(token.span<std::byte>(copy_).data(), std::as_bytes(values), work);
     token.finish();
   }
 
@@ -44,7 +44,7 @@ public:
   [[nodiscard]] const buffer& memory() const noexcept { return copy_; }
   /// @param token  must name `memory()` for reading.
   [[nodiscard]] const T* data(const use_token& token) const {
-    return copy_.present() ? token.data<T>(copy_) : values_;
+    return copy_.present() ? token.span<const T>(copy_).data() : values_;
   }
 
 private:
@@ -56,15 +56,15 @@ private:
 /// in one copy, and the host waits for them.
 /// @param described  buffer that the kernel reads; may be absent.
 template <class Compute>
-std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, std::size_t count,
-                                         const buffer& described, Compute compute) {
+[[nodiscard]] std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, std::size_t count,
+                                                       const buffer& described, Compute compute) {
   require_argument(ctx, "ctx");
   std::vector<std::int64_t> values(count);
   if (count != 0) {
     const stream_ref work = ctx->work_stream();
     const buffer target = buffer::allocate(ctx, count * sizeof(std::int64_t), work, "kernel results");
     use_token token(work, {reads(described), writes(target)});
-    auto* const written = token.mutable_data<std::int64_t>(target);
+    auto* const written = token.span<std::int64_t>(target).data();
     compute(token, written);
     ctx->copies().read_scalars(values, written, work);
     token.finish();
@@ -73,8 +73,8 @@ std::vector<std::int64_t> kernel_results(const std::shared_ptr<context>& ctx, st
 }
 
 /// Reads the value of each request. The caller keeps the requested memory alive and orders its use.
-inline std::vector<std::int64_t> read_values(const std::shared_ptr<context>& ctx,
-                                             std::span<const value_request> requests) {
+[[nodiscard]] inline std::vector<std::int64_t> read_values(const std::shared_ptr<context>& ctx,
+                                                           std::span<const value_request> requests) {
   const device_copy<value_request> uploaded(ctx, requests);
   return kernel_results(
       ctx, requests.size(), uploaded.memory(), [&](const use_token& token, std::int64_t* values) {

@@ -142,7 +142,8 @@ use_token::~use_token() {
   }
 }
 
-void* use_token::pointer(const buffer& used, access mode, std::size_t alignment) const {
+void* use_token::pointer(const buffer& used, access mode, std::size_t value_bytes,
+                         std::size_t alignment) const {
   if (!used.present()) {
     return nullptr;
   }
@@ -160,6 +161,10 @@ void* use_token::pointer(const buffer& used, access mode, std::size_t alignment)
   if (used.address() % alignment != 0) {
     throw error(errc::invalid_argument, concat("buffer '", tag, "' at offset ", used.offset(),
                                                " is not aligned to ", alignment, " bytes"));
+  }
+  if (used.size() < value_bytes && used.size() != 0) {
+    throw error(errc::out_of_range,
+                concat("buffer '", tag, "' has ", used.size(), " bytes, and one value takes ", value_bytes));
   }
   return reinterpret_cast<void*>(used.address());
 }

@@ -2,13 +2,13 @@
 //
 // @code
 // use_token token(stream, {reads(bytes), writes(result)}); // the stream waits for the last writes
-// launch(token.stream(), token.data<float>(bytes), token.mutable_data<float>(result));
+// launch(token.stream(), token.span<const float>(bytes), token.span<float>(result));
 // token.finish(); // both storages remember this point of the stream
 // @endcode
 //
 //   1. Construct it with the stream and all buffers of the step. The stream waits for the last writes, and
 //      before a write also for the reads. On failure nothing is held.
-//   2. Queue work on that stream, with the pointers that the token returns.
+//   2. Queue work on that stream, with the spans that the token returns.
 //   3. Call `finish()`, or let the token go out of scope: every buffer remembers the point that the stream
 //      has reached. A token that an exception destroys ends in the same way.
 //
@@ -24,9 +24,9 @@
 // the same storage waits if another thread opens it, and throws error busy on the same thread. Name all
 // buffers of a step in one token.
 // Failure   busy (also if unknown work can't be waited for, because a graph is captured), invalid_argument
-//           (write to read-only memory, pointer of a buffer that was not named, a stream of a device that
-//           can't order any of the buffers, the per-thread default stream of another thread), unsupported (no
-//           peer access), device.
+//           (write to read-only memory, span of a buffer that was not named, a stream of a device that
+//           can't order any of the buffers, the per-thread default stream of another thread), out_of_range (a
+//           buffer with fewer bytes than one value), unsupported (no peer access), device.
 #pragma once
 
 #include "saeta/memory/buffer.hpp"
@@ -35,6 +35,8 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <thread>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -46,9 +48,9 @@ struct use {
   access mode;
 };
 
-inline use reads(buffer used) { return {std::move(used), access::read}; }
-inline use writes(buffer used) { return {std::move(used), access::write}; }
-inline use updates(buffer used) { return {std::move(used), access::read_write}; }
+[[nodiscard]] inline use reads(buffer used) { return {std::move(used), access::read}; }
+[[nodiscard]] inline use writes(buffer used) { return {std::move(used), access::write}; }
+[[nodiscard]] inline use updates(buffer used) { return {std::move(used), access::read_write}; }
 
 /// Reads of whole storages, each of them once.
 ///
@@ -58,7 +60,7 @@ inline use updates(buffer used) { return {std::move(used), access::read_write}; 
 ///   append_reads(part, memory); // columns of one slab name it once
 /// }
 /// use_token token(stream, memory.uses());
-/// launch(token.stream(), token.data<float>(orders.batches().front().columns.front().values()));
+/// launch(token.stream(), token.span<const float>(orders.batches().front().columns.front().values()));
 /// token.finish();
 /// @endcode
 class storage_reads {
@@ -86,16 +88,15 @@ public:
   ~use_token();
 
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
-  /// Device pointer for reading; valid until the token ends. Null for an absent buffer.
-  /// @throws error invalid_argument when the buffer was not named, or is not aligned for T.
+  /// The values of a buffer, at addresses of its device: `span<const T>` for reading, `span<T>` for writing,
+  /// for which the buffer must be named with writes() or updates(). It has as many values as fit into the
+  /// buffer, and is valid until the token ends. Empty, with a null pointer, for an absent buffer.
+  /// @throws error invalid_argument when the buffer was not named, or is not aligned for T; out_of_range when
+  /// the buffer has bytes, but fewer than one value.
   template <class T>
-  [[nodiscard]] const T* data(const buffer& used) const {
-    return static_cast<const T*>(pointer(used, access::read, alignof(T)));
-  }
-  /// Device pointer for writing; the buffer must be named with writes() or updates().
-  template <class T>
-  [[nodiscard]] T* mutable_data(const buffer& used) const {
-    return static_cast<T*>(pointer(used, access::write, alignof(T)));
+  [[nodiscard]] std::span<T> span(const buffer& used) const {
+    constexpr access mode = std::is_const_v<T> ? access::read : access::write;
+    return {static_cast<T*>(pointer(used, mode, sizeof(T), alignof(T))), used.size() / sizeof(T)};
   }
 
   /// Ends the use; later calls do nothing. @throws error device: the stream was synchronised instead.
@@ -107,7 +108,8 @@ private:
     access mode;
     std::uint32_t seen = 0; ///< for ordering_state::settle
   };
-  [[nodiscard]] void* pointer(const buffer& used, access mode, std::size_t alignment) const;
+  [[nodiscard]] void* pointer(const buffer& used, access mode, std::size_t value_bytes,
+                              std::size_t alignment) const;
   /// Sort key: oldest storage first.
   [[nodiscard]] static std::pair<std::uint64_t, const storage*>
   order_of(const std::shared_ptr<storage>& bytes) noexcept {

@@ -39,7 +39,7 @@ public:
   friend bool operator==(tag a, tag b) noexcept { return a.name_ == b.name_; }
 
 private:
-  static const std::string& empty_name() noexcept;
+  [[nodiscard]] static const std::string& empty_name() noexcept;
 
   const std::string* name_ = nullptr; ///< null: the empty name
 };

@@ -69,7 +69,7 @@ void synchronize(point awaited);
 class timelines : public std::enable_shared_from_this<timelines> {
 public:
   /// The registry of the backend. It lives as long as it is shared.
-  static std::shared_ptr<timelines> of(backend& device);
+  [[nodiscard]] static std::shared_ptr<timelines> of(backend& device);
   /// Destroys unshared registries whose work has finished by now. Making a registry does this, too. Returns
   /// how many unshared ones are left.
   static std::size_t collect_orphans();
@@ -121,7 +121,7 @@ private:
   /// Retires idle timelines of streams that are not ours (any more). Returns how many are left.
   std::size_t retire_idle() noexcept;
   std::size_t retire_idle_locked() noexcept;
-  std::shared_ptr<event> take_event();
+  [[nodiscard]] std::shared_ptr<event> take_event();
   void put_back(std::shared_ptr<event> unused) noexcept;
 
   const std::shared_ptr<backend> device_;

@@ -278,6 +278,12 @@ std::vector<device_entry> devices() {
   return entries;
 }
 
+std::shared_ptr<backend> host_backend() { return make_host_backend(); }
+
+std::shared_ptr<backend> cuda_backend(std::int32_t ordinal) {
+  return make_backend({device_kind::cuda, ordinal});
+}
+
 runtime_report describe_runtime() { return describe_cuda(); }
 
 device_id best_device() { return device_ids().front(); }

@@ -12,6 +12,7 @@
 #include "saeta/memory/context.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,21 +36,27 @@ struct runtime_report {
 
 /// Devices that can be used now: CUDA devices first, then the host. Never throws for a missing driver. The
 /// call uses no device, so it takes no device memory.
-std::vector<device_entry> devices();
+[[nodiscard]] std::vector<device_entry> devices();
+
+/// A backend of the host's memory, for `context::create`: a context of one's own, beside the process's.
+[[nodiscard]] std::shared_ptr<backend> host_backend();
+/// The same for a GPU. Creates the primary context of the device if the process has none yet.
+/// @throws error device if CUDA can't be used, or has no such device.
+[[nodiscard]] std::shared_ptr<backend> cuda_backend(std::int32_t ordinal);
 
 /// The driver's context (CUcontext) that a device's contexts work in, for libraries that take one; 0 on the
 /// host.
 /// @throws error device if the device does not exist here.
-std::uintptr_t driver_context(device_id device);
+[[nodiscard]] std::uintptr_t driver_context(device_id device);
 
 /// The properties that `devices()` has for one device. @throws error device if the device does not exist
 /// here.
-device_properties describe_device(device_id device);
+[[nodiscard]] device_properties describe_device(device_id device);
 
-runtime_report describe_runtime();
+[[nodiscard]] runtime_report describe_runtime();
 
 /// The device to use if none is named: the first CUDA device, else the host.
-device_id best_device();
+[[nodiscard]] device_id best_device();
 
 /// Explicit options of a device's context. The environment (runtime/environment.hpp) gives the other values.
 struct open_options {
@@ -65,14 +72,15 @@ struct open_options {
 /// The process's context of a device, created on first use.
 /// @throws error invalid_argument if the context exists with another stack, wait or pool, if it exists and
 ///         `slabs` is given, or if more bytes than the budget are in use. Nothing has changed then.
-std::shared_ptr<context> open_context(device_id device, const open_options& options);
-std::shared_ptr<context> open_context(device_id device, std::optional<std::uint64_t> budget = std::nullopt);
+[[nodiscard]] std::shared_ptr<context> open_context(device_id device, const open_options& options);
+[[nodiscard]] std::shared_ptr<context> open_context(device_id device,
+                                                    std::optional<std::uint64_t> budget = std::nullopt);
 
 /// The process's context if it is open, else null.
-std::shared_ptr<context> find_context(device_id device);
+[[nodiscard]] std::shared_ptr<context> find_context(device_id device);
 
 /// The context to use in place of `of`. In a child of fork, the parent's host context is replaced by the
 /// child's own. All other contexts are returned unchanged.
-std::shared_ptr<context> own_context(const std::shared_ptr<context>& of);
+[[nodiscard]] std::shared_ptr<context> own_context(const std::shared_ptr<context>& of);
 
 } // namespace saeta

@@ -36,34 +36,30 @@ spill_use::~spill_use() {
   }
 }
 
-spill_handle::~spill_handle() {
-  if (of_) {
-    close();
-  }
-}
+spill_handle::~spill_handle() { close(); }
 
 spill_use spill_handle::use(const std::shared_ptr<context>& ctx) const {
   require_argument(ctx, "ctx");
-  require_same_memory(*of_->ctx, *ctx);
-  const buffer body = store_of(*of_).acquire(*of_, ctx);
-  return {of_, ipc::unpack(ctx, of_->metadata, body, validation::structure)};
+  require_same_memory(*entry().ctx, *ctx);
+  const buffer body = store_of(entry()).acquire(entry(), ctx);
+  return {of_, ipc::unpack(ctx, entry().metadata, body, validation::structure)};
 }
 
 spill_tier spill_handle::spill(std::optional<spill_tier> only) const {
-  return store_of(*of_).spill(*of_, only);
+  return store_of(entry()).spill(entry(), only);
 }
 
 void spill_handle::close() const noexcept {
-  if (!of_->ctx->inherited()) {
+  if (of_ != nullptr && !of_->ctx->inherited()) {
     of_->store.close(*of_);
   }
 }
 
-spill_tier spill_handle::tier() const { return store_of(*of_).tier_of(*of_); }
-bool spill_handle::closed() const { return store_of(*of_).is_closed(*of_); }
-std::uint64_t spill_handle::bytes() const noexcept { return of_->bytes; }
-int spill_handle::priority() const noexcept { return of_->priority; }
-const std::shared_ptr<context>& spill_handle::ctx() const noexcept { return of_->ctx; }
+spill_tier spill_handle::tier() const { return store_of(entry()).tier_of(entry()); }
+bool spill_handle::closed() const { return store_of(entry()).is_closed(entry()); }
+std::uint64_t spill_handle::bytes() const { return entry().bytes; }
+int spill_handle::priority() const { return entry().priority; }
+const std::shared_ptr<context>& spill_handle::ctx() const { return entry().ctx; }
 
 spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority) {
   require_argument(ctx, "ctx");

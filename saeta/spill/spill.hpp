@@ -31,6 +31,7 @@
 // Fork      A forked child can't use the handles of its parent: error device.
 #pragma once
 
+#include "saeta/base/required.hpp"
 #include "saeta/column/table.hpp"
 
 #include <array>
@@ -89,11 +90,14 @@ public:
   /// For a body on the way: where it comes from. @throws error closed.
   [[nodiscard]] spill_tier tier() const;
   [[nodiscard]] bool closed() const;
-  [[nodiscard]] std::uint64_t bytes() const noexcept; ///< of the body
-  [[nodiscard]] int priority() const noexcept;
-  [[nodiscard]] const std::shared_ptr<context>& ctx() const noexcept;
+  [[nodiscard]] std::uint64_t bytes() const; ///< of the body
+  [[nodiscard]] int priority() const;
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const;
 
 private:
+  /// @throws error closed for a handle that was moved from.
+  [[nodiscard]] spill_entry& entry() const { return held_by(of_, "spill handle"); }
+
   std::shared_ptr<spill_entry> of_; ///< null after a move
 };
 

@@ -70,11 +70,11 @@ public:
     std::size_t at = 0;
     for (const buffer& piece : pieces) {
       if (back) {
-        ranges.push_back(
-            {token.mutable_data<std::byte>(body) + at, token.data<std::byte>(piece), piece.size()});
+        ranges.push_back({token.span<std::byte>(body).data() + at, token.span<const std::byte>(piece).data(),
+                          piece.size()});
       } else {
-        ranges.push_back(
-            {token.mutable_data<std::byte>(piece), token.data<std::byte>(body) + at, piece.size()});
+        ranges.push_back({token.span<std::byte>(piece).data(), token.span<const std::byte>(body).data() + at,
+                          piece.size()});
       }
       at += piece.size();
     }
@@ -319,7 +319,7 @@ spilled_pointer file_body(const std::shared_ptr<context>& ctx, const buffer& bod
   file_range place = folder.take(body.size());
   if (ctx->on_host()) {
     use_token token(ctx->work_stream(), {reads(body)});
-    place.write({token.data<std::byte>(body), body.size()}, 0);
+    place.write({token.span<const std::byte>(body).data(), body.size()}, 0);
     token.finish();
   } else {
     const auto ring = staging_ring::of(ctx);

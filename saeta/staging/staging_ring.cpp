@@ -207,7 +207,7 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     return slab;
   }
   use_token token(work, {writes(slab)});
-  auto* const target = token.mutable_data<std::byte>(slab);
+  auto* const target = token.span<std::byte>(slab).data();
   ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);
   if (ctx_.on_host()) {
     const auto turn = turn_.lock("a transfer");
@@ -346,8 +346,8 @@ void staging_ring::copy(const buffer& target, const buffer& source, stream_ref s
   use_token token(stream, {writes(target), reads(source)});
   const copy_kind kind = ctx_.copies().kind_between(source.kind(), target.kind());
   ctx_.copies().count_transfer(kind);
-  ctx_.copies().copy(token.mutable_data<std::byte>(target), token.data<std::byte>(source), source.size(),
-                     kind, stream);
+  ctx_.copies().copy(token.span<std::byte>(target).data(), token.span<const std::byte>(source).data(),
+                     source.size(), kind, stream);
   token.finish();
 }
 

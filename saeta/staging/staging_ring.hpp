@@ -52,7 +52,7 @@ class thread_pool;     // threads, one for each lane
 class staging_ring final : public context_service {
 public:
   /// The ring of a context, configured by `context_options::staging`. The pointer keeps the context alive.
-  static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& ctx);
+  [[nodiscard]] static std::shared_ptr<staging_ring> of(const std::shared_ptr<context>& ctx);
   staging_ring(const staging_ring&) = delete;
   staging_ring& operator=(const staging_ring&) = delete;
   ~staging_ring() override;

@@ -335,7 +335,7 @@ private:
   void send_by_landing(staging_lane& lane, staging_lane::chunk& staged, std::size_t place,
                        const buffer& lands, const lane_stream* kernels) {
     use_token token(lane.stream(), {writes(lands)});
-    auto* const base = token.mutable_data<std::byte>(lands);
+    auto* const base = token.span<std::byte>(lands).data();
     const join_step* const steps = describe_steps(staged, place, base);
     const std::byte* const pinned = pinned_of(staged);
     std::vector<copy_range> copies = placed_copies(staged, place);
@@ -463,7 +463,7 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
     return result;
   }
   use_token token(work, {writes(result.slab)});
-  auto* const slab = token.mutable_data<std::byte>(result.slab);
+  auto* const slab = token.span<std::byte>(result.slab).data();
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   if (!plan.early.empty() || !plan.steps.empty()) {
     ctx_.copies().count_transfer(ctx_.on_host() ? copy_kind::host_to_host : copy_kind::host_to_device);

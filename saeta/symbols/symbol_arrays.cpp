@@ -134,7 +134,7 @@ std::uint32_t* room_for(const std::shared_ptr<context>& ctx, std::int64_t count,
       buffer::allocate(ctx, checked_mul(indices, sizeof(std::uint32_t), "bytes of indices"),
                        ctx->work_stream(), "arrow export"));
   use_token token(ctx->work_stream(), {writes(charged)});
-  return token.mutable_data<std::uint32_t>(charged);
+  return token.span<std::uint32_t>(charged).data();
 }
 
 } // namespace

@@ -60,7 +60,8 @@ struct symbol_mapping::steps {
 
   /// Widens indices of 1 and 2 bytes to 4. Returns other indices where they are.
   const std::byte* wide_indices(const use_token& token) const {
-    const auto* const first = token.data<std::byte>(source.values()) + as_size(source.offset()) * given;
+    const auto* const first =
+        token.span<const std::byte>(source.values()).data() + as_size(source.offset()) * given;
     if (!widened.present()) {
       return first;
     }
@@ -74,8 +75,8 @@ struct symbol_mapping::steps {
                            .row_step = 1,
                            .column_step = 1};
     ctx->kernels().gather_columns(token.stream().native_handle(), std::span(&from, 1), to,
-                                  token.mutable_data<std::byte>(widened));
-    return token.data<std::byte>(widened);
+                                  token.span<std::byte>(widened).data());
+    return token.span<const std::byte>(widened).data();
   }
 
   [[nodiscard]] join_step remap(const std::byte* from, std::byte* to, const std::int64_t* table,
@@ -93,26 +94,28 @@ struct symbol_mapping::steps {
   /// Copies the low `bytes_each` bytes of each value of `width` bytes.
   void narrow(const use_token& token, const buffer& from, std::size_t bytes_each, const buffer& to) const {
     strided_values low;
-    low.first = token.data<std::byte>(from);
+    low.first = token.span<const std::byte>(from).data();
     low.dimensions = 1;
     low.extents[0] = rows;
     low.strides[0] = static_cast<std::int64_t>(width);
     ctx->kernels().gather_strided(token.stream().native_handle(), low, static_cast<std::int32_t>(bytes_each),
-                                  token.mutable_data<std::byte>(to));
+                                  token.span<std::byte>(to).data());
   }
 
   void write_validity(const use_token& token) const {
-    auto* const bits = token.mutable_data<std::uint8_t>(validity);
+    auto* const bits = token.span<std::uint8_t>(validity).data();
     if (!bytes.present()) {
-      ctx->kernels().copy_bitmap(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
-                                 source.offset(), rows, bits, nullptr);
+      ctx->kernels().copy_bitmap(token.stream().native_handle(),
+                                 token.span<const std::uint8_t>(source.validity()).data(), source.offset(),
+                                 rows, bits, nullptr);
       return;
     }
     narrow(token, flags, 1, bytes);
-    auto* const valid = token.mutable_data<std::uint8_t>(bytes);
+    auto* const valid = token.span<std::uint8_t>(bytes).data();
     if (has_nulls()) {
-      ctx->kernels().fill_nulls(token.stream().native_handle(), token.data<std::uint8_t>(source.validity()),
-                                source.offset(), valid, 1, rows, 0, valid);
+      ctx->kernels().fill_nulls(token.stream().native_handle(),
+                                token.span<const std::uint8_t>(source.validity()).data(), source.offset(),
+                                valid, 1, rows, 0, valid);
     }
     ctx->kernels().pack_bool(token.stream().native_handle(), valid, rows, bits);
   }
@@ -141,10 +144,10 @@ column symbol_mapping::apply(const column& indices) const {
                    updates(to.bytes), writes(to.symbols), writes(to.validity)});
   const std::byte* const from = to.wide_indices(token);
   std::vector<join_step> remaps{
-      to.remap(from, token.mutable_data<std::byte>(to.found), symbols_there_->data(token), symbols_.size())};
+      to.remap(from, token.span<std::byte>(to.found).data(), symbols_there_->data(token), symbols_.size())};
   if (!valid_.empty()) {
     remaps.push_back(
-        to.remap(from, token.mutable_data<std::byte>(to.flags), valid_there_->data(token), valid_.size()));
+        to.remap(from, token.span<std::byte>(to.flags).data(), valid_there_->data(token), valid_.size()));
   }
   number_tiles(remaps);
   const device_copy<join_step> uploaded(ctx_, remaps);

@@ -106,7 +106,7 @@ std::shared_ptr<symbol_table> symbol_table::make(std::uint64_t limit) {
                 concat("the limit of a symbol table is ", limit, " symbols, expected at most ", most_symbols,
                        ": symbols are 32-bit numbers"));
   }
-  process_symbols(); // takes number 0 first
+  static_cast<void>(process_symbols()); // takes number 0 first
   return symbol_tables::all().add(limit);
 }
 

@@ -45,7 +45,7 @@ public:
   static constexpr std::size_t longest_name = 0x7FFFFFFF;
 
   /// An empty table of at most `limit` symbols. @throws error invalid_argument above `most_symbols`.
-  static std::shared_ptr<symbol_table> make(std::uint64_t limit = most_symbols);
+  [[nodiscard]] static std::shared_ptr<symbol_table> make(std::uint64_t limit = most_symbols);
   symbol_table(passkey own, std::uint64_t limit, std::uint64_t number);
   symbol_table(const symbol_table&) = delete;
   symbol_table& operator=(const symbol_table&) = delete;
@@ -74,7 +74,7 @@ public:
   /// Text that identifies this table across processes. Symbols have a meaning only together with it.
   [[nodiscard]] std::string identity() const;
   /// Returns the live table of this process with that identity, or null.
-  static std::shared_ptr<symbol_table> of_identity(std::string_view identity);
+  [[nodiscard]] static std::shared_ptr<symbol_table> of_identity(std::string_view identity);
 
 private:
   friend class symbol_tables;
@@ -120,6 +120,6 @@ private:
 };
 
 /// The default table for symbols.
-const std::shared_ptr<symbol_table>& process_symbols();
+[[nodiscard]] const std::shared_ptr<symbol_table>& process_symbols();
 
 } // namespace saeta

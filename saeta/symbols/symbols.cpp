@@ -69,8 +69,9 @@ void require_symbols(const column& numbers, const symbol_table& table) {
   value_check check;
   check.kind = check_kind::indices;
   check.width = symbol_width;
-  check.values = token.data<std::byte>(numbers.values()) + as_size(numbers.offset()) * symbol_width;
-  check.validity = token.data<std::uint8_t>(numbers.validity());
+  check.values =
+      token.span<const std::byte>(numbers.values()).data() + as_size(numbers.offset()) * symbol_width;
+  check.validity = token.span<const std::uint8_t>(numbers.validity()).data();
   check.bit_offset = numbers.offset();
   check.count = numbers.length();
   check.limit = static_cast<std::int64_t>(table.size());

@@ -35,17 +35,17 @@ class device_copy; // memory/device_copy.hpp
 
 /// "symbol": numbers of names in `table`; null: the process's table. Arrow consumers on the host get
 /// dictionaries.
-data_type symbol_type(const std::shared_ptr<symbol_table>& table = nullptr);
+[[nodiscard]] data_type symbol_type(const std::shared_ptr<symbol_table>& table = nullptr);
 
 /// The type of the integers that stand for the values of a column: the index type of a dictionary, uint32 for
 /// symbols. Null for other types.
 const data_type* code_type(const data_type& type) noexcept;
 /// The codes of a column that has them, as plain integers over the same memory.
-column codes_of(const column& source);
-host_array codes_of(const host_array& source);
+[[nodiscard]] column codes_of(const column& source);
+[[nodiscard]] host_array codes_of(const host_array& source);
 /// The codes of an array are less than this number: the entries of its dictionary that an index can name, or
 /// the names in its symbol table. Returns nullopt if the array has no codes.
-std::optional<std::int64_t> code_limit(const host_array& of);
+[[nodiscard]] std::optional<std::int64_t> code_limit(const host_array& of);
 
 /// Whether columns of this type can become symbols: strings, dictionaries of strings, uint32 and int32, and
 /// symbols.
@@ -83,7 +83,8 @@ private:
 
 /// Converts the rows of the pieces to symbols of `table`. Numbers become symbols unchanged, over the same
 /// memory, after all of them are checked. Symbols of another table are converted by name.
-std::vector<column> as_symbols(std::span<const column> pieces, const std::shared_ptr<symbol_table>& table);
+[[nodiscard]] std::vector<column> as_symbols(std::span<const column> pieces,
+                                             const std::shared_ptr<symbol_table>& table);
 
 /// The names of a column's symbols as one growing dictionary: each name once, in the order of its first row.
 /// Earlier values are always the first values of a later dictionary.
@@ -98,7 +99,7 @@ class symbol_dictionary {
 public:
   explicit symbol_dictionary(std::shared_ptr<symbol_table> table);
   /// An empty dictionary for columns of this type. Null unless it is a symbol type.
-  static std::unique_ptr<symbol_dictionary> of(const data_type& type);
+  [[nodiscard]] static std::unique_ptr<symbol_dictionary> of(const data_type& type);
 
   /// Adds the names of an array's rows.
   /// @param label    prefix of error messages

@@ -189,8 +189,8 @@ void column_stream::count_nulls(std::span<node* const> level) const {
       kernel_results(ctx_, unknown.size(), {}, [&](const use_token& results, std::int64_t* values) {
         for (const node* node : unknown) {
           ctx_->kernels().count_nulls(results.stream().native_handle(),
-                                      token.data<std::uint8_t>(node->from.validity()), node->from.offset(),
-                                      node->from.length(), values++);
+                                      token.span<const std::uint8_t>(node->from.validity()).data(),
+                                      node->from.offset(), node->from.length(), values++);
         }
       });
   token.finish();

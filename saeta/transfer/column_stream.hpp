@@ -69,7 +69,7 @@ private:
   struct node;
   struct addresses;
 
-  static std::vector<node> nodes_of(std::span<const column> columns);
+  [[nodiscard]] static std::vector<node> nodes_of(std::span<const column> columns);
   void look_at_device(std::span<node* const> level) const;
   void read_offsets(std::span<node* const> level) const;
   void count_nulls(std::span<node* const> level) const;

@@ -55,7 +55,7 @@ std::vector<child_rows> read_pointed_rows(const std::shared_ptr<context>& ctx,
   std::vector<value_request> requests;
   for (const rows_with_offsets& rows_with_offsets : requested) {
     const std::size_t width = rows_with_offsets.of->type().offset_width();
-    const auto* const offsets = token.data<std::byte>(rows_with_offsets.of->offsets());
+    const auto* const offsets = token.span<const std::byte>(rows_with_offsets.of->offsets()).data();
     for (const std::int64_t row :
          {rows_with_offsets.first, rows_with_offsets.first + rows_with_offsets.rows}) {
       value_request request;

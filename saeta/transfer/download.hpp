@@ -15,8 +15,9 @@ namespace saeta {
 /// first, for all slices at once. If a column of views is cut to at most half, its views are transferred
 /// first, to find the bytes they refer to. Dictionaries, and the children of unions, list views and run-end
 /// encoded columns, come as a whole.
-std::vector<host_batch> download(const std::shared_ptr<context>& ctx, std::span<const batch> sources);
-host_batch download(const std::shared_ptr<context>& ctx, const batch& source);
+[[nodiscard]] std::vector<host_batch> download(const std::shared_ptr<context>& ctx,
+                                               std::span<const batch> sources);
+[[nodiscard]] host_batch download(const std::shared_ptr<context>& ctx, const batch& source);
 
 /// Returns the end of a window of batches that begins with batch `first`. The window takes all batches that
 /// fit into about `bytes` (`column::byte_size`), and at least one.

@@ -97,20 +97,20 @@ struct row_window {
 
 /// Window for the rows of a column of `type`. A run-end encoded column has no buffers and its run ends count
 /// from row 0, so it keeps its offset. Without rows the window is empty.
-row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length);
+[[nodiscard]] row_window window_of(const data_type& type, std::int64_t offset, std::int64_t length);
 
 /// The child rows or bytes that the offsets or run ends of a window refer to; empty for other types.
 /// @param of  its offsets and run ends are in host memory; the first and last are known to be in order and in
 ///            range
-child_rows rows_pointed_to(const host_array& of, const row_window& rows);
+[[nodiscard]] child_rows rows_pointed_to(const host_array& of, const row_window& rows);
 
 /// Window of buffer `index`, not for bytes that offsets and views point to.
-byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows);
+[[nodiscard]] byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows);
 /// The same for every buffer. Views may use any of the bytes behind them.
 /// @param pointed  the bytes that the offsets of the rows lead to
 /// @param whole    bytes in the buffer
-byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows,
-                     const child_rows& pointed, std::size_t whole);
+[[nodiscard]] byte_window bytes_of(const data_type& type, std::size_t index, const row_window& rows,
+                                   const child_rows& pointed, std::size_t whole);
 
 /// Bits before the first row in the first byte of buffer `index`. 0 if it is not a bitmap.
 int bit_shift(const data_type& type, std::size_t index, const row_window& rows);
@@ -135,6 +135,6 @@ bool bit_at(std::span<const std::byte> bits, std::int64_t position) noexcept;
 
 /// The bytes of a value in host memory: of a fixed width, or those that its offsets or its view lead to,
 /// which are known to be in range. @param row  counted from the beginning of the buffers
-std::span<const std::byte> bytes_of_value(const host_array& of, std::int64_t row);
+[[nodiscard]] std::span<const std::byte> bytes_of_value(const host_array& of, std::int64_t row);
 
 } // namespace saeta

@@ -244,7 +244,7 @@ private:
     }
     uses.push_back(writes(slab_));
     use_token token(target_->work_stream(), uses);
-    auto* const slab = token.mutable_data<std::byte>(slab_);
+    auto* const slab = token.span<std::byte>(slab_).data();
     for (const moved_storage& storage : storages_) {
       if (!storage.joined) {
         for (const segment& part : storage.plan.segments()) {
@@ -265,12 +265,13 @@ private:
     const stream_ref joining = from_->work_stream();
     use_token filled(joining, {writes(half), reads(uploaded.memory())});
     // The kernel expects the bytes of bitmaps cleared, and what lies between two buffers stays defined.
-    from_->copies().fill(filled.mutable_data<std::byte>(half), 0, half.size(), joining);
+    from_->copies().fill(filled.span<std::byte>(half).data(), 0, half.size(), joining);
     from_->kernels().join(joining.native_handle(), steps, uploaded.data(filled) + first);
     filled.finish();
     use_token sent(target_->work_stream(), {reads(half), writes(slab_)});
-    target_->copies().copy_from_peer(sent.mutable_data<std::byte>(slab_) + at, sent.data<std::byte>(half),
-                                     half.size(), half.kind(), sent.stream());
+    target_->copies().copy_from_peer(sent.span<std::byte>(slab_).data() + at,
+                                     sent.span<const std::byte>(half).data(), half.size(), half.kind(),
+                                     sent.stream());
     sent.finish();
   }
 

@@ -127,10 +127,10 @@ void rebase(const std::shared_ptr<context>& ctx, const data_type& type, const bu
   const stream_ref work = ctx->work_stream();
   use_token token(work, {updates(offsets)});
   if (type.offset_width() == sizeof(std::int32_t)) {
-    auto* at = token.mutable_data<std::int32_t>(offsets);
+    auto* at = token.span<std::int32_t>(offsets).data();
     ctx->kernels().rebase_offsets32(work.native_handle(), at, count, at);
   } else {
-    auto* at = token.mutable_data<std::int64_t>(offsets);
+    auto* at = token.span<std::int64_t>(offsets).data();
     ctx->kernels().rebase_offsets64(work.native_handle(), at, count, at);
   }
   token.finish();

@@ -32,8 +32,8 @@ struct upload_options {
 
 /// Uploads a batch to the device of `ctx`. Slices upload only their window, and a dictionary is uploaded once
 /// per cache. There is one planned transfer for the batch and one for each new set of dictionaries.
-batch upload(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
-             const upload_options& options);
+[[nodiscard]] batch upload(const std::shared_ptr<context>& ctx, const host_batch& source,
+                           dictionary_cache& dictionaries, const upload_options& options);
 
 /// Returns the buffer if the memory is the context's own; empty for other memory.
 using own_memory_finder = std::function<std::optional<buffer>(std::span<const std::byte> memory)>;
@@ -48,8 +48,8 @@ struct adopt_options {
 /// Views memory that the context can use in place: no copy. Counted as imports. The context's own memory is
 /// shared and not counted.
 /// @throws error invalid_argument for host memory if `ctx` is not a host context
-batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source, dictionary_cache& dictionaries,
-            const adopt_options& options);
+[[nodiscard]] batch adopt(const std::shared_ptr<context>& ctx, const host_batch& source,
+                          dictionary_cache& dictionaries, const adopt_options& options);
 
 // Tables of raw host values, given in the layout of a device column: no Arrow structs, no loop over values.
 //
@@ -96,7 +96,7 @@ template <fixed_value T>
 /// @throws error unsupported (a dictionary, or a type whose values are not a whole number of bytes),
 /// invalid_argument (bytes that are not a whole number of values, columns with different numbers of rows).
 /// The message names the column, what was expected and what was given.
-table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
-                      std::string tag = "values");
+[[nodiscard]] table table_of_values(const std::shared_ptr<context>& ctx, std::span<const host_values> columns,
+                                    std::string tag = "values");
 
 } // namespace saeta

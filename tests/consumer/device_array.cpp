@@ -33,8 +33,7 @@ int main() {
     const saeta::field described{"values", saeta::data_type(saeta::type_id::int64), true, {}};
     ArrowDeviceArray lent = lend();
     const saeta::column taken = saeta::import_device_column(ctx, described, lent);
-    saeta::owned_device_array shown;
-    saeta::export_device_column(taken, *shown.out());
+    saeta::arrow_device_array shown = saeta::export_device_column(taken);
     const ArrowArray& array = shown.get().array;
     const bool same = array.length == 3 && static_cast<const std::int64_t*>(array.buffers[1])[2] == 9;
     return same ? 0 : 1;

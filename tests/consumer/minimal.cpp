@@ -37,7 +37,7 @@ int main() {
     const auto bytes = saeta::buffer::allocate(ctx, 4096, stream, "minimal");
     {
       const saeta::use_token token(stream, {saeta::writes(bytes)});
-      ctx->copies().fill(token.mutable_data<std::uint8_t>(bytes), 7, bytes.size(), stream);
+      ctx->copies().fill(token.span<std::uint8_t>(bytes).data(), 7, bytes.size(), stream);
     }
     ctx->synchronize(stream);
     return refused(ctx, 2 * limit) ? 0 : 1;

@@ -13,20 +13,18 @@ namespace saeta::fuzz {
 namespace {
 
 column on_device(const std::shared_ptr<context>& ctx, const support::shared_array& source) {
-  owned_array given = support::to_c(source);
+  arrow_array given = support::to_c(source);
   return import_column(ctx, {"x", source->type, true, {}}, given.get());
 }
 
 /// Exports an imported column to the device and to the host, and reads all values if the host import accepts
 /// it.
 void use(const column& taken) {
-  owned_device_array again;
-  export_device_column(taken, *again.out());
+  arrow_device_array again = export_device_column(taken);
   const column same = import_device_column(taken.ctx(), {"x", taken.type(), true, {}}, again.get());
   require(same.length() == taken.length(), "an exported column has other rows");
   static_cast<void>(same.null_count());
-  owned_array host;
-  export_column(same, *host.out());
+  arrow_array host = export_column(same);
   try {
     support::cells(import_column(host_context(), {"x", taken.type(), true, {}}, host.get()));
   } catch (const error& failure) {
@@ -56,8 +54,7 @@ void break_device(ArrowDeviceArray& given, input& from) {
 void import_one(const std::shared_ptr<context>& machine, input& from) {
   const data_type type = draw_type(from);
   const column sound = on_device(machine, draw_array(from, type));
-  owned_device_array exported;
-  export_device_column(sound, *exported.out());
+  arrow_device_array exported = export_device_column(sound);
   machine->synchronize(machine->work_stream());
   foreign_array source(type, exported.get().array);
   for (int breaks = from.ConsumeIntegralInRange<int>(0, 3); breaks > 0; --breaks) {

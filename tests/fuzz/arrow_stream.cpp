@@ -36,7 +36,7 @@ struct callbacks {
       return plan.failure;
     }
     if (!plan.released_schema) {
-      export_field(plan.described, *out);
+      *out = export_field(plan.described).release();
     }
     return 0;
   }

@@ -68,9 +68,9 @@ void export_again(const column& taken, input& from) {
   }
   try {
     if constexpr (std::is_same_v<Managed, DLManagedTensor>) {
-      support::held_tensor<Managed>(export_dlpack(taken, how));
+      support::held_tensor<Managed>(export_dlpack_legacy(taken, how));
     } else {
-      support::held_tensor<Managed>(export_dlpack_versioned(taken, how));
+      support::held_tensor<Managed>(export_dlpack(taken, how));
     }
   } catch (const error& failure) {
     if (failure.code() != errc::invalid_argument) { // the code for a number that is not a stream

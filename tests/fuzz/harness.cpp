@@ -83,7 +83,7 @@ buffer bytes_in(const std::shared_ptr<context>& ctx, std::span<const std::byte> 
   const stream_ref work = ctx->work_stream();
   const buffer made = buffer::allocate(ctx, bytes.size(), work);
   use_token token(work, {writes(made)});
-  ctx->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(),
+  ctx->copies().copy(token.span<std::byte>(made).data(), bytes.data(), bytes.size(),
                      ctx->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
   ctx->synchronize(work);
   token.finish();

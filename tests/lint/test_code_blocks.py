@@ -36,8 +36,8 @@ COMPILED = {
         "saeta_memory.dir",
         """#include "saeta/memory/use_token.hpp"
         using namespace saeta;
-        void scale(stream_ref stream, const float* in, std::int64_t rows, float* out);
-        void use(stream_ref stream, const buffer& in, const buffer& out, std::int64_t rows) {""",
+        void scale(stream_ref stream, std::span<const float> in, std::span<float> out);
+        void use(stream_ref stream, const buffer& in, const buffer& out) {""",
         "}",
     ),
 }

@@ -122,8 +122,8 @@ TEST_F(rapidsmpf_on_cuda, a_pending_writer_is_waited_for) {
   const auto held = cuda.close_gate(*device_, ctx_->work_stream().native_handle());
   {
     const use_token token(ctx_->work_stream(), {reads(packed.body), writes(late)});
-    ctx_->copies().copy(token.mutable_data<std::byte>(late), token.data<std::byte>(packed.body), late.size(),
-                        copy_kind::device_to_device, ctx_->work_stream());
+    ctx_->copies().copy(token.span<std::byte>(late).data(), token.span<const std::byte>(packed.body).data(),
+                        late.size(), copy_kind::device_to_device, ctx_->work_stream());
   }
   const table written = ipc::unpack(ctx_, packed.metadata, late, validation::structure);
   rapidsmpf::PackedData copied = copy_of(pack_data(written, *resource, stream));

@@ -51,10 +51,10 @@ protected:
         const auto value = static_cast<std::uint8_t>(seed * 50 + round);
         const buffer b = buffer::allocate(ctx, bytes, lease.ref(), "lived");
         use_token token(lease.ref(), {updates(b)});
-        ctx->copies().fill(token.mutable_data<std::uint8_t>(b), value, bytes, lease.ref());
+        ctx->copies().fill(token.span<std::uint8_t>(b).data(), value, bytes, lease.ref());
         std::vector<std::uint8_t> seen(bytes);
-        ctx->copies().copy(seen.data(), token.data<std::uint8_t>(b), bytes, copy_kind::device_to_host,
-                           lease.ref());
+        ctx->copies().copy(seen.data(), token.span<const std::uint8_t>(b).data(), bytes,
+                           copy_kind::device_to_host, lease.ref());
         ctx->synchronize(lease.ref());
         EXPECT_TRUE(std::ranges::all_of(seen, [&](std::uint8_t byte) { return byte == value; }));
       }

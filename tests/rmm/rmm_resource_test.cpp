@@ -149,7 +149,7 @@ TEST_P(rmm_base, can_be_the_base_of_a_context) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{5} << 20}) {
     const buffer b = buffer::allocate(ctx, bytes, ctx->work_stream(), "over rmm");
     use_token token(ctx->work_stream(), {writes(b)});
-    ctx->copies().fill(token.mutable_data<std::uint8_t>(b), 1, bytes, token.stream());
+    ctx->copies().fill(token.span<std::uint8_t>(b).data(), 1, bytes, token.stream());
     EXPECT_EQ(ctx->memory_budget()->statistics().current, bytes);
     EXPECT_EQ(ctx->reports().statistics().held, bytes);
   }
@@ -178,11 +178,11 @@ TEST_P(rmm_base, frees_after_the_work_of_every_stream) {
   const auto held = close_gate(first.ref().native_handle());
   {
     use_token token(first.ref(), {writes(used)});
-    ctx->copies().fill(token.mutable_data<std::uint8_t>(used), 1, bytes, first.ref());
+    ctx->copies().fill(token.span<std::uint8_t>(used).data(), 1, bytes, first.ref());
   }
   {
     use_token token(second.ref(), {writes(used)});
-    ctx->copies().fill(token.mutable_data<std::uint8_t>(used), 2, bytes, second.ref());
+    ctx->copies().fill(token.span<std::uint8_t>(used).data(), 2, bytes, second.ref());
   }
   used = {};
   ASSERT_EQ(seen().freed_on.size(), 1u) << "the free is queued without a wait";
@@ -192,7 +192,7 @@ TEST_P(rmm_base, frees_after_the_work_of_every_stream) {
   }
   const buffer next = buffer::allocate(ctx, bytes, second.ref(), "next");
   use_token token(second.ref(), {writes(next)});
-  ctx->copies().fill(token.mutable_data<std::uint8_t>(next), 3, bytes, second.ref());
+  ctx->copies().fill(token.span<std::uint8_t>(next).data(), 3, bytes, second.ref());
 }
 
 SAETA_CONFORMANCE_SUITE(rmm_upstream);

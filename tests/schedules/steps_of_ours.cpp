@@ -59,7 +59,7 @@ void random_program::allocate() {
 void random_program::fill(const site& of, const buffer& memory, std::size_t offset, std::size_t size,
                           stream_ref stream, std::uint8_t value) {
   use_token token(stream, {writes(memory)});
-  of.ctx->copies().fill(token.mutable_data<std::uint8_t>(memory) + offset, value, size, stream);
+  of.ctx->copies().fill(token.span<std::uint8_t>(memory).data() + offset, value, size, stream);
   if (draw_.chance(80)) {
     token.finish(); // otherwise the destructor records the end
   }
@@ -101,8 +101,9 @@ void random_program::copy() {
   at_risk_.push_back(&target);
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory.slice(0, size)), writes(target.memory)});
-    on.ctx->copies().copy(token.mutable_data<std::uint8_t>(target.memory),
-                          token.data<std::uint8_t>(source.memory), size, copy_kind::device_to_device, stream);
+    on.ctx->copies().copy(token.span<std::uint8_t>(target.memory).data(),
+                          token.span<const std::uint8_t>(source.memory).data(), size,
+                          copy_kind::device_to_device, stream);
   });
   if (done) {
     std::copy_n(source.expected.begin(), size, target.expected.begin());
@@ -159,7 +160,7 @@ void random_program::read(const known& source, stream_ref stream) {
   const std::shared_ptr<std::uint8_t> arrived = landing_of(*source.place, source.expected.size());
   const bool done = guarded([&] {
     use_token token(stream, {reads(source.memory)});
-    source.place->ctx->copies().copy(arrived.get(), token.data<std::uint8_t>(source.memory),
+    source.place->ctx->copies().copy(arrived.get(), token.span<const std::uint8_t>(source.memory).data(),
                                      source.expected.size(), copy_kind::device_to_host, stream);
   });
   if (done && source.certain) {
@@ -287,7 +288,7 @@ void random_program::end_elsewhere() {
   const bool done = guarded([&] {
     const stream_ref mine(*target.place->device, per_thread_stream);
     std::optional<use_token> token(std::in_place, mine, std::array{writes(target.memory)});
-    target.place->ctx->copies().fill(token->mutable_data<std::uint8_t>(target.memory), value, size, mine);
+    target.place->ctx->copies().fill(token->span<std::uint8_t>(target.memory).data(), value, size, mine);
     std::thread([&] { token.reset(); }).join();
   });
   if (done) {

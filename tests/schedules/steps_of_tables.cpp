@@ -94,8 +94,8 @@ void random_program::use_kept(std::size_t number) {
       spill_use used = kept.handle.use(place.ctx);
       const buffer values = used.value().batches().front().columns.front().values();
       use_token token(stream, {reads(values)});
-      place.ctx->copies().copy(arrived.get(), token.data<std::uint8_t>(values), kept.expected.size(),
-                               copy_kind::device_to_host, stream);
+      place.ctx->copies().copy(arrived.get(), token.span<const std::uint8_t>(values).data(),
+                               kept.expected.size(), copy_kind::device_to_host, stream);
       token.finish();
       if (tables_->open.size() < 2 && draw_.chance(30)) {
         tables_->open.push_back(std::move(used));

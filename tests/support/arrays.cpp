@@ -75,9 +75,9 @@ struct node {
   std::vector<shared_array> arrays;
   std::vector<const void*> buffers;
   std::vector<std::int64_t> variadic_sizes;
-  std::vector<owned_array> children;
+  std::vector<arrow_array> children;
   std::vector<ArrowArray*> child_pointers;
-  owned_array dictionary;
+  arrow_array dictionary;
   std::shared_ptr<std::atomic<int>> releases;
 };
 
@@ -89,10 +89,10 @@ void release_node(ArrowArray* array) {
   array->release = nullptr;
 }
 
-owned_array finish(std::unique_ptr<node> made, ArrowArray shape) {
+arrow_array finish(std::unique_ptr<node> made, ArrowArray shape) {
   shape.n_buffers = static_cast<std::int64_t>(made->buffers.size());
   shape.buffers = made->buffers.data();
-  for (owned_array& child : made->children) {
+  for (arrow_array& child : made->children) {
     made->child_pointers.push_back(&child.get());
   }
   shape.n_children = static_cast<std::int64_t>(made->children.size());
@@ -100,7 +100,7 @@ owned_array finish(std::unique_ptr<node> made, ArrowArray shape) {
   shape.dictionary = made->dictionary.empty() ? nullptr : &made->dictionary.get();
   shape.release = release_node;
   shape.private_data = made.release();
-  return owned_array(shape);
+  return arrow_array(shape);
 }
 
 /// A range of values in a buffer, as `same_rows` compares them.
@@ -359,7 +359,7 @@ const std::vector<data_type>& file_types() {
   return types;
 }
 
-owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases) {
+arrow_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases) {
   auto made = std::make_unique<node>();
   for (const bytes& buffer : source->buffers) {
     made->buffers.push_back(buffer.empty() ? nullptr : buffer.data());
@@ -385,7 +385,7 @@ owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases
   return finish(std::move(made), shape);
 }
 
-owned_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset,
+arrow_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset,
                        std::shared_ptr<std::atomic<int>> releases) {
   auto made = std::make_unique<node>();
   made->buffers.push_back(nullptr);

@@ -64,10 +64,10 @@ const std::vector<data_type>& carried_types();
 const std::vector<data_type>& file_types();
 
 /// Exports an array as a C struct, whose release callback increments `releases`.
-owned_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases = nullptr);
+arrow_array to_c(shared_array source, std::shared_ptr<std::atomic<int>> releases = nullptr);
 
 /// Exports a record batch of the children: `length` rows from row `offset` of each.
-owned_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset = 0,
+arrow_array to_c_batch(std::vector<shared_array> children, std::int64_t length, std::int64_t offset = 0,
                        std::shared_ptr<std::atomic<int>> releases = nullptr);
 
 /// Compares `seen` with rows [first, first + rows) of `expected`. For types without children and views it

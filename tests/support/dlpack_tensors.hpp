@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace saeta::support {
 
@@ -34,7 +35,14 @@ public:
   lent_tensor(const lent_tensor&) = delete;
   lent_tensor& operator=(const lent_tensor&) = delete;
 
-  [[nodiscard]] Managed* get() noexcept { return &managed_; }
+  ~lent_tensor() { static_cast<void>(handed_.release()); }
+
+  /// For an import, which takes it on success.
+  [[nodiscard]] std::unique_ptr<Managed, dlpack_deleter>&& get() noexcept {
+    static_cast<void>(handed_.release());
+    handed_.reset(&managed_);
+    return std::move(handed_);
+  }
   [[nodiscard]] DLTensor& tensor() noexcept { return managed_.dl_tensor; }
   /// Calls the deleter, as a consumer does whose import failed.
   void give_back() { managed_.deleter(&managed_); }
@@ -45,18 +53,12 @@ private:
   std::int64_t shape_;
   std::int64_t stride_ = 1;
   std::atomic<int> deleted_{0};
-};
-
-struct call_deleter {
-  template <class Managed>
-  void operator()(Managed* tensor) const {
-    tensor->deleter(tensor);
-  }
+  std::unique_ptr<Managed, dlpack_deleter> handed_;
 };
 
 /// A tensor owned by its consumer; the destructor calls its deleter.
 template <class Managed>
-using held_tensor = std::unique_ptr<Managed, call_deleter>;
+using held_tensor = std::unique_ptr<Managed, dlpack_deleter>;
 
 inline dlpack_export export_on(std::int64_t stream) {
   return {stream, std::nullopt, copy_policy::when_needed};

@@ -32,7 +32,7 @@ inline std::optional<schema> schema_of_libarrow(std::span<const std::byte> bytes
       arrow::ipc::DictionaryMemo dictionaries;
       found = bridge::take(arrow::ipc::ReadSchema(input.get(), &dictionaries), "stream");
     }
-    owned_schema exported;
+    arrow_schema exported;
     bridge::check(arrow::ExportSchema(*found, exported.out()), "schema");
     return import_schema(exported.get());
   } catch (const error&) {

@@ -50,12 +50,12 @@ void destroy_arrow(PyObject* capsule) {
   }
 }
 
-/// A new capsule around a struct that `fill` fills without the GIL. A capsule that was not consumed releases
-/// its struct when it is destroyed.
-template <class Struct, class Fill>
-nb::object filled_capsule(Fill&& fill) {
+/// A new capsule around a struct that `make` exports without the GIL. A capsule that was not consumed
+/// releases its struct when it is destroyed.
+template <class Struct, class Make>
+nb::object capsule_of(Make&& make) {
   owned_struct<Struct> made(new Struct{});
-  without_gil([&] { fill(*made); });
+  without_gil([&] { *made = make().release(); });
   nb::object capsule = nb::steal(PyCapsule_New(made.get(), name_for<Struct>, &destroy_arrow<Struct>));
   if (!capsule.is_valid()) {
     throw nb::python_error();
@@ -73,19 +73,16 @@ void destroy_tensor(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, name_for<Struct>) == 0) {
     return; // consumed: the consumer owns the tensor now
   }
-  auto* held = static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>));
-  if (held->deleter != nullptr) {
-    foreign_call([held] { held->deleter(held); });
-  }
+  dlpack_deleter()(static_cast<Struct*>(PyCapsule_GetPointer(capsule, name_for<Struct>)));
 }
 
 template <class Struct>
-nb::object tensor_capsule(Struct* tensor) {
-  nb::object capsule = nb::steal(PyCapsule_New(tensor, name_for<Struct>, &destroy_tensor<Struct>));
+nb::object tensor_capsule(std::unique_ptr<Struct, dlpack_deleter> tensor) {
+  nb::object capsule = nb::steal(PyCapsule_New(tensor.get(), name_for<Struct>, &destroy_tensor<Struct>));
   if (!capsule.is_valid()) {
-    foreign_call([tensor] { tensor->deleter(tensor); });
     throw nb::python_error();
   }
+  static_cast<void>(tensor.release());
   return capsule;
 }
 
@@ -110,26 +107,24 @@ Struct* pointer_of(nb::handle capsule) {
 } // namespace
 
 nb::object schema_capsule(const schema& source, symbol_form symbols) {
-  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_schema(source, target, symbols); });
+  return capsule_of<ArrowSchema>([&] { return export_schema(source, symbols); });
 }
 
 nb::object schema_capsule(const field& source, symbol_form symbols) {
-  return filled_capsule<ArrowSchema>([&](ArrowSchema& target) { export_field(source, target, symbols); });
+  return capsule_of<ArrowSchema>([&] { return export_field(source, symbols); });
 }
 
 nb::object array_capsules(const field& described, const column& piece) {
-  const nb::object array =
-      filled_capsule<ArrowArray>([&](ArrowArray& target) { export_column(piece, target, described.name); });
+  const nb::object array = capsule_of<ArrowArray>([&] { return export_column(piece, described.name); });
   return nb::make_tuple(schema_capsule(described), array);
 }
 
 nb::object stream_capsule(const table& source) {
-  return filled_capsule<ArrowArrayStream>([&](ArrowArrayStream& target) { export_stream(source, target); });
+  return capsule_of<ArrowArrayStream>([&] { return export_stream(source); });
 }
 
 nb::object stream_capsule(const field& described, std::vector<column> pieces) {
-  return filled_capsule<ArrowArrayStream>(
-      [&](ArrowArrayStream& target) { export_stream(described, std::move(pieces), target); });
+  return capsule_of<ArrowArrayStream>([&] { return export_stream(described, std::move(pieces)); });
 }
 
 namespace {
@@ -158,14 +153,13 @@ void tell_pyarrow(const context& ctx) {
 
 nb::object device_array_capsules(const field& described, const column& piece) {
   tell_pyarrow(*piece.ctx());
-  const nb::object array = filled_capsule<ArrowDeviceArray>(
-      [&](ArrowDeviceArray& target) { export_device_column(piece, target); });
+  const nb::object array = capsule_of<ArrowDeviceArray>([&] { return export_device_column(piece); });
   return nb::make_tuple(schema_capsule(described, symbol_form::numbers), array);
 }
 
 nb::object device_array_capsules(const table& source) {
   tell_pyarrow(*source.ctx());
-  const nb::object array = filled_capsule<ArrowDeviceArray>([&](ArrowDeviceArray& target) {
+  const nb::object array = capsule_of<ArrowDeviceArray>([&] {
     table whole = combine_chunks(source);
     if (whole.batches().empty()) {
       batch none;
@@ -179,25 +173,24 @@ nb::object device_array_capsules(const table& source) {
                   concat("the batches of the table can be joined to ", whole.batches().size(),
                          " batches, not to one: offsets or indices of a column can't count all rows"));
     }
-    export_device_batch(whole, 0, target);
+    return export_device_batch(whole, 0);
   });
   return nb::make_tuple(schema_capsule(source.fields(), symbol_form::numbers), array);
 }
 
 nb::object device_stream_capsule(const table& source) {
   tell_pyarrow(*source.ctx());
-  return filled_capsule<ArrowDeviceArrayStream>(
-      [&](ArrowDeviceArrayStream& target) { export_device_stream(source, target); });
+  return capsule_of<ArrowDeviceArrayStream>([&] { return export_device_stream(source); });
 }
 
 nb::object device_stream_capsule(const field& described, std::vector<column> pieces) {
-  return filled_capsule<ArrowDeviceArrayStream>(
-      [&](ArrowDeviceArrayStream& target) { export_device_stream(described, std::move(pieces), target); });
+  return capsule_of<ArrowDeviceArrayStream>(
+      [&] { return export_device_stream(described, std::move(pieces)); });
 }
 
-nb::object dlpack_capsule(DLManagedTensorVersioned* tensor) { return tensor_capsule(tensor); }
+nb::object dlpack_capsule(dlpack_tensor tensor) { return tensor_capsule(std::move(tensor)); }
 
-nb::object dlpack_capsule(DLManagedTensor* tensor) { return tensor_capsule(tensor); }
+nb::object dlpack_capsule(dlpack_legacy_tensor tensor) { return tensor_capsule(std::move(tensor)); }
 
 template <class Struct>
 taken<Struct>::taken(nb::handle capsule) : source_(pointer_of<Struct>(capsule)) {

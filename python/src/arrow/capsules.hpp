@@ -23,6 +23,8 @@
 #include <nanoarrow.h>
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <utility>
 #include <variant>
 
 namespace saeta::py {
@@ -45,8 +47,8 @@ nb::object device_array_capsules(const table& source);
 nb::object device_stream_capsule(const table& source);
 nb::object device_stream_capsule(const field& described, std::vector<column> pieces);
 
-nb::object dlpack_capsule(DLManagedTensorVersioned* tensor);
-nb::object dlpack_capsule(DLManagedTensor* tensor);
+nb::object dlpack_capsule(dlpack_tensor tensor);
+nb::object dlpack_capsule(dlpack_legacy_tensor tensor);
 
 /// An Arrow struct that is moved from a capsule to an import. The destructor puts it back unless an import
 /// took it.
@@ -88,6 +90,27 @@ private:
   pointer tensor_;
   bool kept_ = false;
 };
+
+/// Calls `import` with a tensor and its keepalive, or with its owner if there is none. The tensor stays the
+/// caller's if the import fails.
+template <class Import>
+auto import_from(const taken_tensor::pointer& tensor, const std::shared_ptr<void>& keepalive,
+                 const Import& import) {
+  return std::visit(
+      [&]<class Managed>(Managed* source) {
+        if (keepalive != nullptr) {
+          return import(*source, keepalive);
+        }
+        std::unique_ptr<Managed, dlpack_deleter> owner(source);
+        try {
+          return import(std::move(owner));
+        } catch (...) {
+          static_cast<void>(owner.release());
+          throw;
+        }
+      },
+      tensor);
+}
 
 /// Applies `requested_schema=` of an export: None, or a schema with as many fields as the source. If a
 /// requested type is a view of ours (column/view_cast.hpp), the column is exported with that type. Other

@@ -29,9 +29,9 @@ template <class Source>
 nb::object capsule_for(const std::optional<version_pair>& max_version, const Source& source,
                        const dlpack_export& how) {
   if (max_version && max_version->first >= DLPACK_MAJOR_VERSION) {
-    return dlpack_capsule(without_gil([&] { return export_dlpack_versioned(source, how); }));
+    return dlpack_capsule(without_gil([&] { return export_dlpack(source, how); }));
   }
-  return dlpack_capsule(without_gil([&] { return export_dlpack(source, how); }));
+  return dlpack_capsule(without_gil([&] { return export_dlpack_legacy(source, how); }));
 }
 
 tensor_order parse_order(const std::optional<std::string>& word) {

@@ -35,7 +35,7 @@ struct asked_import {
   bool columns = false;
   std::optional<schema> fields;
   bool reinterpret = false;
-  std::shared_ptr<void> keepalive; ///< as in dlpack_import
+  std::shared_ptr<void> keepalive; ///< null: the import owns the tensor
 };
 
 /// Python objects that are never freed.
@@ -232,15 +232,19 @@ bool is_host_view(const context& ctx, const taken_tensor::pointer& tensor, const
 /// success.
 nb::object import_tensor(const std::shared_ptr<context>& ctx, const taken_tensor::pointer& tensor,
                          std::optional<std::int64_t> ready, asked_import how) {
-  const dlpack_import plain{ready, policy_of(how.copy), how.keepalive};
+  const dlpack_import plain{ready, policy_of(how.copy)};
   if (how.columns) {
     const dlpack_table_import wanted{plain, std::move(how.fields), how.reinterpret};
     return nb::cast(table_object(without_gil([&] {
-      return std::visit([&](auto* source) { return import_dlpack_columns(ctx, source, wanted); }, tensor);
+      return import_from(tensor, how.keepalive, [&](auto&&... from) {
+        return import_dlpack_columns(ctx, std::forward<decltype(from)>(from)..., wanted);
+      });
     })));
   }
   const auto take = [&] {
-    return std::visit([&](auto* source) { return import_dlpack(ctx, source, plain); }, tensor);
+    return import_from(tensor, how.keepalive, [&](auto&&... from) {
+      return import_dlpack(ctx, std::forward<decltype(from)>(from)..., plain);
+    });
   };
   column made = is_host_view(*ctx, tensor, how) ? take() : without_gil(take);
   field described{std::move(how.name), made.type(), false, {}};
@@ -315,7 +319,7 @@ nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ct
   const int status =
       foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
   require_success(source.type(), status == 0 && found != nullptr);
-  std::unique_ptr<DLManagedTensorVersioned, give_back> tensor(found);
+  dlpack_tensor tensor(found);
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
   const taker taking(ctx, device, how);

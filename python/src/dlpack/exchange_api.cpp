@@ -47,7 +47,8 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
     const std::span<const std::int64_t> shape(prototype->shape, static_cast<std::size_t>(prototype->ndim));
     *out = released_gil([&] {
       return allocate_dlpack(context_for({static_cast<std::int32_t>(device.device_type), device.device_id}),
-                             {dtype.code, dtype.bits, dtype.lanes}, shape);
+                             {dtype.code, dtype.bits, dtype.lanes}, shape)
+          .release();
     });
     return 0;
   } catch (const error& failure) {
@@ -60,14 +61,13 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_co
 }
 
 /// Exports the column in one piece, ready on the stream with this DLPack number.
-DLManagedTensorVersioned* export_column_tensor(const column_object& source,
-                                               std::optional<std::int64_t> stream) {
+dlpack_tensor export_column_tensor(const column_object& source, std::optional<std::int64_t> stream) {
   return without_gil([&] {
     const joined_rows rows = join_pieces(source, copy_policy::when_needed);
     dlpack_export how;
     how.stream = stream;
     how.owned = rows.owned;
-    return export_dlpack_versioned(rows.piece, how);
+    return export_dlpack(rows.piece, how);
   });
 }
 
@@ -86,7 +86,7 @@ int managed_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
   *out = nullptr;
   return run_guarded([&] {
     const column_object& source = column_of(object);
-    *out = export_column_tensor(source, dlpack_import_stream(*source.ctx));
+    *out = export_column_tensor(source, dlpack_import_stream(*source.ctx)).release();
   });
 }
 
@@ -112,9 +112,7 @@ int borrow_from_object(void* object, DLTensor* out) noexcept {
       dlpack_export how;
       how.stream = dlpack_import_stream(*source.ctx);
       how.copy = copy_policy::never;
-      DLManagedTensorVersioned* const view = export_dlpack_versioned(piece, how);
-      *out = view->dl_tensor;
-      view->deleter(view);
+      *out = export_dlpack(piece, how)->dl_tensor;
     });
     source.borrowed = {piece.length(), 1};
     out->shape = &source.borrowed[0];
@@ -126,13 +124,12 @@ int borrow_from_object(void* object, DLTensor* out) noexcept {
 int object_from_managed(DLManagedTensorVersioned* tensor, void** out) noexcept {
   *out = nullptr;
   return run_guarded([&] {
-    std::unique_ptr<DLManagedTensorVersioned, give_back> owned(tensor);
+    dlpack_tensor owned(tensor);
     const DLDevice device = tensor->dl_tensor.device;
     const auto ctx = context_for({static_cast<std::int32_t>(device.device_type), device.device_id});
     column made = without_gil([&] {
-      return import_dlpack(ctx, tensor, {dlpack_import_stream(*ctx), copy_policy::when_needed});
+      return import_dlpack(ctx, std::move(owned), {dlpack_import_stream(*ctx), copy_policy::when_needed});
     });
-    static_cast<void>(owned.release());
     field described{"", made.type(), false, {}};
     std::vector<column> pieces;
     pieces.push_back(std::move(made));
@@ -205,10 +202,11 @@ nb::object export_by_table(const column_object& source, PyObject* library, PyObj
   if (device.type == kDLCUDA) {
     stream = work_stream_by(*table, device, named);
   }
-  DLManagedTensorVersioned* const tensor = export_column_tensor(source, stream);
+  dlpack_tensor tensor = export_column_tensor(source, stream);
   void* made = nullptr;
   // Takes the tensor even on failure.
-  const int done = foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor, &made); });
+  const int done =
+      foreign_call([&] { return table->managed_tensor_to_py_object_no_sync(tensor.release(), &made); });
   require_success(named, done == 0 && made != nullptr);
   return nb::steal(static_cast<PyObject*>(made));
 }

@@ -25,15 +25,6 @@ namespace saeta::py {
 
 struct column_object;
 
-/// Deletes a tensor through its producer.
-struct give_back {
-  void operator()(DLManagedTensorVersioned* tensor) const {
-    if (tensor->deleter != nullptr) {
-      foreign_call([tensor] { tensor->deleter(tensor); });
-    }
-  }
-};
-
 /// The table of a type, if it has one of our major version; otherwise null.
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;
 

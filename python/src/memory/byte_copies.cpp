@@ -2,6 +2,7 @@
 // built on these.
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/memory/memory_objects.hpp"
+#include "saeta/memory/host_copies.hpp"
 #include "saeta/memory/use_token.hpp"
 #include "saeta/order/timeline.hpp"
 
@@ -10,41 +11,14 @@
 namespace saeta::py {
 namespace {
 
-/// Synchronizes before it returns, because a copy from page-locked host memory runs asynchronously.
 void write_bytes(const buffer_object& target, std::size_t offset, nb::handle source) {
   const python_bytes given(source);
-  without_gil([&] {
-    const auto bytes = given.span();
-    const buffer part = target.value->slice(offset, bytes.size());
-    if (bytes.empty()) {
-      return;
-    }
-    const std::shared_ptr<context>& ctx = part.owner()->ctx();
-    const stream_ref work = ctx->work_stream();
-    use_token token(work, {writes(part)});
-    ctx->copies().copy(token.mutable_data<std::byte>(part), bytes.data(), bytes.size(),
-                       copy_between(memory_kind::host, part.kind()), work);
-    token.finish();
-    ctx->synchronize(work);
-  });
+  without_gil([&] { copy_from_host(*target.value, offset, given.span()); });
 }
 
 void read_bytes(const buffer_object& source, std::size_t offset, nb::handle target) {
   const writable_bytes room(target);
-  without_gil([&] {
-    const auto bytes = room.span();
-    const buffer part = source.value->slice(offset, bytes.size());
-    if (bytes.empty()) {
-      return;
-    }
-    const std::shared_ptr<context>& ctx = part.owner()->ctx();
-    const stream_ref work = ctx->work_stream();
-    use_token token(work, {reads(part)});
-    ctx->copies().copy(bytes.data(), token.data<std::byte>(part), bytes.size(),
-                       copy_between(part.kind(), memory_kind::host), work);
-    token.finish();
-    ctx->synchronize(work);
-  });
+  without_gil([&] { copy_to_host(*source.value, offset, room.span()); });
 }
 
 /// Compares addresses, because a view of external memory may refer to our own bytes.
@@ -58,7 +32,7 @@ void copy_whole(const buffer& to, const buffer& from) {
   const std::shared_ptr<context>& ctx = to.owner()->ctx();
   const stream_ref work = ctx->work_stream();
   use_token token(work, {reads(from), writes(to)});
-  ctx->copies().copy(token.mutable_data<std::byte>(to), token.data<std::byte>(from), to.size(),
+  ctx->copies().copy(token.span<std::byte>(to).data(), token.span<const std::byte>(from).data(), to.size(),
                      copy_between(from.kind(), to.kind()), work);
   token.finish();
 }

@@ -45,7 +45,7 @@ std::function<void()> link_copy(const std::shared_ptr<context>& ctx, std::size_t
   return [ctx, bytes, kind, stream, device = buffer::allocate(ctx, bytes, stream, "copy measurement"),
           host = std::make_shared<pinned_bytes>(ctx, bytes)] {
     use_token token(stream, {updates(device)});
-    auto* there = token.mutable_data<unsigned char>(device);
+    auto* there = token.span<unsigned char>(device).data();
     if (kind == copy_kind::host_to_device) {
       ctx->copies().copy(there, host->data(), bytes, kind, stream);
     } else {

@@ -140,7 +140,7 @@ private:
   }
   void require_named(nb::handle object) const {
     for (const buffer& part : buffers_of(object)) {
-      static_cast<void>(open().data<std::byte>(part));
+      static_cast<void>(open().span<const std::byte>(part).data());
     }
   }
   void drop() noexcept {

@@ -106,9 +106,9 @@ const array_memory& in_host_memory() noexcept;
 
 /// Views one array of `type`. If the array has no rows, the view has no buffers: the pointers may be invalid.
 /// @param scope  named_rows: children of lists end with the last row that a list refers to
-host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
-                      const array_memory& memory = in_host_memory(),
-                      check_scope scope = check_scope::named_rows);
+[[nodiscard]] host_array view_array(const data_type& type, const ArrowArray& source, const array_place& place,
+                                    const array_memory& memory = in_host_memory(),
+                                    check_scope scope = check_scope::named_rows);
 
 /// Views rows [offset, offset + rows) of one column of a batch.
 /// @param view  must be empty; it is filled in place.
@@ -116,9 +116,9 @@ void view_column(const field& described, const ArrowArray& source, std::int64_t 
                  const array_memory& memory, host_array& view, check_scope scope = check_scope::named_rows);
 
 /// Views a struct array whose children are the fields, from the struct's own offset and for its own length.
-host_batch view_batch(const schema& fields, const ArrowArray& source,
-                      const array_memory& memory = in_host_memory(),
-                      check_scope scope = check_scope::named_rows);
+[[nodiscard]] host_batch view_batch(const schema& fields, const ArrowArray& source,
+                                    const array_memory& memory = in_host_memory(),
+                                    check_scope scope = check_scope::named_rows);
 
 /// Checks every value that refers to other data. Offsets ascend. Indices of valid rows are inside their
 /// dictionary. Lists, unions and views stay inside the children or buffers that they name. Run ends ascend.

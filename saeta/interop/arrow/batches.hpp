@@ -17,17 +17,19 @@ class symbol_names; // symbols/symbol_arrays.hpp
 /// Exports batches [first, first + count), each as `export_batch` (c_data.hpp) does. From a device this is
 /// one planned transfer into one allocation, which lives until the last array is released.
 /// @throws error out_of_range.
-std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count);
+[[nodiscard]] std::vector<arrow_array> export_batches(const table& source, std::size_t first,
+                                                      std::size_t count);
 /// The same. Exports that follow each other share `names`.
-std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
-                                        symbol_names& names);
+[[nodiscard]] std::vector<arrow_array> export_batches(const table& source, std::size_t first,
+                                                      std::size_t count, symbol_names& names);
 /// Exports columns of one context, each as an array of its own.
-std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names);
+[[nodiscard]] std::vector<arrow_array> export_columns(std::span<const column> sources, symbol_names& names);
 
 /// The batches as arrays in host memory, with symbols as numbers. From a device this is one planned transfer
 /// into one allocation, which lives until the last `keepalive` is dropped. Memory that the CPU can read is
 /// viewed, and later writers wait until it is dropped.
-std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx, std::span<const batch> sources);
+[[nodiscard]] std::vector<host_batch> host_batches(const std::shared_ptr<context>& ctx,
+                                                   std::span<const batch> sources);
 
 /// Rows whose bytes are not on the host yet. The buffers of the arrays are addresses of `bytes`, which
 /// `rows.keepalive` keeps.
@@ -37,6 +39,7 @@ struct streamed_rows {
 };
 
 /// Describes columns of a device as streamed rows. `column_stream::supports` must be true for each column.
-streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source, std::size_t window_bytes);
+[[nodiscard]] streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& source,
+                                        std::size_t window_bytes);
 
 } // namespace saeta

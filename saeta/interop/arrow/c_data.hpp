@@ -8,7 +8,7 @@
 //           (uint32 -> utf8), and their field has the metadata xlog.symbol=true. A dictionary of strings with
 //           this metadata is imported as symbols of the process's table (docs/decisions/symbols.md).
 // Owner     An import takes a struct on success and leaves it with the caller, unreleased, on failure. Import
-//           of a schema only reads. Export fills a struct that the caller releases.
+//           of a schema only reads. An export returns the owner of a struct (owned.hpp).
 // Order     Exported arrays carry an export hold: the memory is reused only after their release.
 // Thread    Release callbacks may run on any thread; they are noexcept.
 // Failure   format (a struct that breaks the standard: the message names the field and the numbers),
@@ -17,6 +17,7 @@
 #pragma once
 
 #include "saeta/column/table.hpp"
+#include "saeta/interop/arrow/owned.hpp"
 #include "saeta/interop/options.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"
 #include "saeta/transfer/upload.hpp"
@@ -26,22 +27,16 @@
 #include <optional>
 #include <string_view>
 
-extern "C" {
-struct ArrowSchema;
-struct ArrowArray;
-struct ArrowArrayStream;
-}
-
 namespace saeta {
 
 /// Reads the schema of a table: a struct type whose children are the fields. It describes the arrays as the
 /// producer sends them (see `resolve_symbols` in symbols/symbol_arrays.hpp).
 /// @throws error format, unsupported naming the column and its type, closed.
-schema import_schema(const ArrowSchema& source);
+[[nodiscard]] schema import_schema(const ArrowSchema& source);
 /// Reads one field, which describes a single column.
-field import_field(const ArrowSchema& source);
-void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols = symbol_form::dictionary);
-void export_field(const field& source, ArrowSchema& target, symbol_form symbols = symbol_form::dictionary);
+[[nodiscard]] field import_field(const ArrowSchema& source);
+[[nodiscard]] arrow_schema export_schema(const schema& source, symbol_form symbols = symbol_form::dictionary);
+[[nodiscard]] arrow_schema export_field(const field& source, symbol_form symbols = symbol_form::dictionary);
 
 struct import_options {
   copy_policy copy = copy_policy::when_needed;
@@ -52,11 +47,12 @@ struct import_options {
 };
 
 /// Imports one record batch: a struct array that matches `fields`.
-batch import_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowArray& source,
-                   dictionary_cache& dictionaries, const import_options& options = {});
+[[nodiscard]] batch import_batch(const std::shared_ptr<context>& ctx, const schema& fields,
+                                 ArrowArray& source, dictionary_cache& dictionaries,
+                                 const import_options& options = {});
 /// Imports one array of any supported type.
-column import_column(const std::shared_ptr<context>& ctx, const field& described, ArrowArray& source,
-                     const import_options& options = {});
+[[nodiscard]] column import_column(const std::shared_ptr<context>& ctx, const field& described,
+                                   ArrowArray& source, const import_options& options = {});
 /// The result of a stream import.
 struct imported_stream {
   table rows;
@@ -66,27 +62,27 @@ struct imported_stream {
 /// Imports every batch of a stream. Takes the stream; an error midway releases it. If the producer works for
 /// each batch, another thread requests the next batch while the last one is uploaded. Two batches are never
 /// requested at the same time. `progress`, if set, is called after each batch with the number of rows so far.
-imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
+[[nodiscard]] imported_stream import_any_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
+                                                const import_options& options = {},
+                                                const std::function<void(std::int64_t rows)>& progress = {});
+/// Like `import_any_stream`, but returns only the table.
+[[nodiscard]] table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
                                   const import_options& options = {},
                                   const std::function<void(std::int64_t rows)>& progress = {});
-/// Like `import_any_stream`, but returns only the table.
-table import_stream(const std::shared_ptr<context>& ctx, ArrowArrayStream& source,
-                    const import_options& options = {},
-                    const std::function<void(std::int64_t rows)>& progress = {});
 
 /// Exports a batch as a struct array. From a device context this downloads (counted).
 /// @throws error out_of_range for a batch that does not exist, and for a symbol that its table does not have
 ///         (names the column and the row).
-void export_batch(const table& source, std::size_t batch_index, ArrowArray& target);
+[[nodiscard]] arrow_array export_batch(const table& source, std::size_t batch_index);
 /// @param name  the column's name in messages.
-void export_column(const column& source, ArrowArray& target, std::string_view name = {});
+[[nodiscard]] arrow_array export_column(const column& source, std::string_view name = {});
 /// Exports a table as a stream of its batches. Batches on a device are exported in windows of about
 /// `stream_window_bytes`: one transfer per window, when its first batch is requested. In strict mode this
 /// call throws error download_forbidden, because a stream could only pass on the text of the error. The
 /// dictionary of symbols grows with the batches: each dictionary begins with that of the batch before.
-void export_stream(const table& source, ArrowArrayStream& target);
+[[nodiscard]] arrow_stream export_stream(const table& source);
 inline constexpr std::uint64_t stream_window_bytes = std::uint64_t{256} << 20;
 /// Exports the pieces of a column as a stream of arrays of its type.
-void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target);
+[[nodiscard]] arrow_stream export_stream(const field& described, std::vector<column> pieces);
 
 } // namespace saeta

@@ -8,7 +8,7 @@
 //           offsets of strings and lists are read from the device, which waits for the producer. Bools of one
 //           byte that came from tensors are packed on the device (c_data.hpp).
 // Owner     An import takes an array or stream on success and leaves it with the caller, unreleased, on
-//           failure (a stream that fails midway is released). Export fills a struct that the caller releases.
+//           failure (a stream that fails midway is released). An export returns the owner of a struct.
 //           Exported arrays have known null counts: unknown ones are counted on the device, and the host
 //           waits for them.
 // Order     Export: `sync_event` is an event after our last writes, null if none is pending. The event is
@@ -28,38 +28,35 @@
 #include <cstdint>
 #include <optional>
 
-extern "C" {
-struct ArrowDeviceArray;
-struct ArrowDeviceArrayStream;
-}
-
 namespace saeta {
 
 /// Exports a batch as a struct array, without moving it.
-void export_device_batch(const table& source, std::size_t batch_index, ArrowDeviceArray& target);
-void export_device_column(const column& source, ArrowDeviceArray& target);
+[[nodiscard]] arrow_device_array export_device_batch(const table& source, std::size_t batch_index);
+[[nodiscard]] arrow_device_array export_device_column(const column& source);
 /// Exports the batches as a stream. Each batch is exported when it is requested.
-void export_device_stream(const table& source, ArrowDeviceArrayStream& target);
+[[nodiscard]] arrow_device_stream export_device_stream(const table& source);
 /// Exports the pieces of a column as a stream of arrays of its type.
-void export_device_stream(const field& described, std::vector<column> pieces, ArrowDeviceArrayStream& target);
+[[nodiscard]] arrow_device_stream export_device_stream(const field& described, std::vector<column> pieces);
 
 /// The device that an array names. @throws error exchange for an unknown device type, format for an invalid
 /// device_id.
-tensor_device device_of(const ArrowDeviceArray& source);
+[[nodiscard]] tensor_device device_of(const ArrowDeviceArray& source);
 /// The number of the device that a stream is on. The standard has it in the arrays alone, so the first one is
 /// requested, and `source` becomes a stream that still gives it. Empty for a stream without arrays.
 /// @throws error if the producer can't make the first array. The stream is released then.
-std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source);
+[[nodiscard]] std::optional<std::int64_t> device_number_of(ArrowDeviceArrayStream& source);
 
 /// Imports one record batch: a struct array that matches `fields`.
-batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields, ArrowDeviceArray& source,
-                          dictionary_cache& dictionaries, const import_options& options = {});
+[[nodiscard]] batch import_device_batch(const std::shared_ptr<context>& ctx, const schema& fields,
+                                        ArrowDeviceArray& source, dictionary_cache& dictionaries,
+                                        const import_options& options = {});
 /// Imports one array of any supported type.
-column import_device_column(const std::shared_ptr<context>& ctx, const field& described,
-                            ArrowDeviceArray& source, const import_options& options = {});
+[[nodiscard]] column import_device_column(const std::shared_ptr<context>& ctx, const field& described,
+                                          ArrowDeviceArray& source, const import_options& options = {});
 /// Imports every array of a stream.
-imported_stream import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
-                                     const import_options& options = {},
-                                     const std::function<void(std::int64_t rows)>& progress = {});
+[[nodiscard]] imported_stream
+import_device_stream(const std::shared_ptr<context>& ctx, ArrowDeviceArrayStream& source,
+                     const import_options& options = {},
+                     const std::function<void(std::int64_t rows)>& progress = {});
 
 } // namespace saeta

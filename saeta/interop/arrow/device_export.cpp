@@ -43,7 +43,7 @@ buffer allocate_zeros(const std::shared_ptr<context>& ctx) {
   const stream_ref work = ctx->work_stream();
   buffer result = buffer::allocate(ctx, bytes, work, "arrow export");
   use_token token(work, {writes(result)});
-  ctx->copies().fill(token.mutable_data<std::byte>(result), 0, bytes, work);
+  ctx->copies().fill(token.span<std::byte>(result).data(), 0, bytes, work);
   token.finish();
   return result;
 }
@@ -124,15 +124,16 @@ const void* placeholder_of(const device_view& from) {
   return there.present() ? reinterpret_cast<const void*>(there.address()) : no_bytes();
 }
 
-void fill(device_view& from, owned_array array, tensor_device where, ArrowDeviceArray& target) {
-  target = ArrowDeviceArray{};
+arrow_device_array device_array_of(device_view& from, arrow_array array, tensor_device where) {
+  ArrowDeviceArray target{};
   target.device_type = where.type;
   target.device_id = where.ordinal;
   if (from.owner->written) {
     from.owner->written_handle = from.owner->written->ref().native_handle();
     target.sync_event = &from.owner->written_handle;
   }
-  array.move_to(target.array);
+  target.array = array.release();
+  return arrow_device_array(target);
 }
 
 void append_kinds(const column& of, std::vector<memory_kind>& kinds) {
@@ -164,29 +165,29 @@ tensor_device device_for(const context& ctx, std::span<const column> parts) {
   return {device.type, kind == memory_kind::host ? -1 : ctx.device().ordinal};
 }
 
-void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,
-                      ArrowDeviceArray& target) {
+arrow_device_array export_to_device(const std::shared_ptr<context>& ctx, const batch& source,
+                                    tensor_device where) {
   device_view view = view_of(ctx, as_arrow(source));
-  fill(view, exported_struct(view.arrays, placeholder_of(view)), where, target);
+  return device_array_of(view, exported_struct(view.arrays, placeholder_of(view)), where);
 }
 
-void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target) {
+arrow_device_array export_to_device(const column& source, tensor_device where) {
   device_view view = view_of(source.ctx(), {source.length(), {as_arrow(source)}});
-  fill(view, build_array(view.arrays.arrays.front(), view.arrays.keepalive, placeholder_of(view)), where,
-       target);
+  return device_array_of(view, build_array(view.arrays.arrays.front(), view.arrays.keepalive, placeholder_of(view)),
+                  where);
 }
 
-void export_device_batch(const table& source, std::size_t batch_index, ArrowDeviceArray& target) {
+arrow_device_array export_device_batch(const table& source, std::size_t batch_index) {
   if (batch_index >= source.batches().size()) {
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
   const batch& part = source.batches()[batch_index];
-  export_to_device(source.ctx(), part, device_for(*source.ctx(), part.columns), target);
+  return export_to_device(source.ctx(), part, device_for(*source.ctx(), part.columns));
 }
 
-void export_device_column(const column& source, ArrowDeviceArray& target) {
-  export_to_device(source, device_for(*source.ctx(), std::span(&source, 1)), target);
+arrow_device_array export_device_column(const column& source) {
+  return export_to_device(source, device_for(*source.ctx(), std::span(&source, 1)));
 }
 
 } // namespace saeta

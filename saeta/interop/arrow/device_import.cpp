@@ -81,7 +81,7 @@ placed_batch view_on_device(const std::shared_ptr<context>& ctx, ArrowDeviceArra
     check_values(view.arrays, fields, dictionaries, memory, options.scope);
   }
   // The columns share an owner that is still empty, so a failure leaves the struct with the caller.
-  const auto owner = std::make_shared<owned_device_array>();
+  const auto owner = std::make_shared<arrow_device_array>();
   view.keepalive = owner;
   const point ready = mark(work);
   batch placed =

@@ -109,9 +109,9 @@ struct exported_array {
   std::vector<const void*> buffers;
   /// Sizes of the data buffers of views. The last entry of `buffers` points to this list.
   std::vector<std::int64_t> variadic_sizes;
-  std::vector<owned_array> children;
+  std::vector<arrow_array> children;
   std::vector<ArrowArray*> child_pointers;
-  owned_array dictionary;
+  arrow_array dictionary;
   std::shared_ptr<void> keepalive;
 };
 
@@ -121,9 +121,9 @@ void release_array(ArrowArray* array) noexcept {
 }
 
 /// Makes a struct that points to the node's lists and owns the node.
-owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t length, std::int64_t offset,
+arrow_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t length, std::int64_t offset,
                             std::int64_t null_count) {
-  for (owned_array& child : node->children) {
+  for (arrow_array& child : node->children) {
     node->child_pointers.push_back(&child.get());
   }
   ArrowArray array{};
@@ -137,7 +137,7 @@ owned_array owned_by_struct(std::unique_ptr<exported_array> node, std::int64_t l
   array.dictionary = node->dictionary.empty() ? nullptr : &node->dictionary.get();
   array.release = release_array;
   array.private_data = node.release();
-  return owned_array(array);
+  return arrow_array(array);
 }
 
 void add_buffers(const host_array& source, const void* nothing, exported_array& node) {
@@ -168,7 +168,7 @@ std::int64_t null_count_of(const host_array& source) {
   return may_have_nulls ? source.null_count : 0;
 }
 
-owned_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
+arrow_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
                         const void* nothing) {
   auto node = std::make_unique<exported_array>();
   node->keepalive = keepalive;
@@ -184,7 +184,7 @@ owned_array build_array(const host_array& source, const std::shared_ptr<void>& k
                          null_count_of(source));
 }
 
-owned_array exported_struct(const host_batch& source, const void* nothing) {
+arrow_array exported_struct(const host_batch& source, const void* nothing) {
   auto node = std::make_unique<exported_array>();
   node->buffers.push_back(nullptr);
   node->children.reserve(source.arrays.size());
@@ -263,7 +263,7 @@ std::vector<host_batch> in_host_memory(const std::shared_ptr<context>& ctx, std:
 
 } // namespace
 
-std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count,
+std::vector<arrow_array> export_batches(const table& source, std::size_t first, std::size_t count,
                                         symbol_names& names) {
   const auto batches = source.batches();
   if (first > batches.size() || count > batches.size() - first) {
@@ -279,14 +279,14 @@ std::vector<owned_array> export_batches(const table& source, std::size_t first, 
     }
     shown = packed;
   }
-  std::vector<owned_array> arrays;
+  std::vector<arrow_array> arrays;
   for (const host_batch& view : in_host_memory(source.ctx(), shown, &names)) {
     arrays.push_back(exported_struct(view, no_bytes()));
   }
   return arrays;
 }
 
-std::vector<owned_array> export_batches(const table& source, std::size_t first, std::size_t count) {
+std::vector<arrow_array> export_batches(const table& source, std::size_t first, std::size_t count) {
   symbol_names names(source.fields());
   return export_batches(source, first, count, names);
 }
@@ -308,16 +308,16 @@ streamed_rows stream_rows(const std::shared_ptr<context>& ctx, const batch& sour
   return {{source.rows, bytes->arrays(), bytes}, bytes};
 }
 
-void export_batch(const table& source, std::size_t batch_index, ArrowArray& target) {
+arrow_array export_batch(const table& source, std::size_t batch_index) {
   if (batch_index >= source.batches().size()) {
     throw error(errc::out_of_range,
                 concat("batch ", batch_index, " of a table with ", source.batches().size(), " batches"));
   }
-  export_batches(source, batch_index, 1).front().move_to(target);
+  return std::move(export_batches(source, batch_index, 1).front());
 }
 
-std::vector<owned_array> export_columns(std::span<const column> sources, symbol_names& names) {
-  std::vector<owned_array> arrays;
+std::vector<arrow_array> export_columns(std::span<const column> sources, symbol_names& names) {
+  std::vector<arrow_array> arrays;
   if (sources.empty()) {
     return arrays;
   }
@@ -331,9 +331,9 @@ std::vector<owned_array> export_columns(std::span<const column> sources, symbol_
   return arrays;
 }
 
-void export_column(const column& source, ArrowArray& target, std::string_view name) {
+arrow_array export_column(const column& source, std::string_view name) {
   symbol_names names({{{std::string(name), source.type(), true, {}}}, {}});
-  export_columns(std::span(&source, 1), names).front().move_to(target);
+  return std::move(export_columns(std::span(&source, 1), names).front());
 }
 
 } // namespace saeta

@@ -23,11 +23,11 @@ const void* no_bytes() noexcept;
 /// consumer may move a child away and release the rest. An array without rows has no buffers and offset 0.
 /// @param nothing  64 bytes of zeros in the memory of the array, used for a buffer without bytes. Consumers
 ///                 expect a pointer that is not null, and may read the offsets of an array without rows.
-owned_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
+arrow_array build_array(const host_array& source, const std::shared_ptr<void>& keepalive,
                         const void* nothing);
 
 /// Exports a struct array whose children are the arrays of a batch.
-owned_array exported_struct(const host_batch& source, const void* nothing);
+arrow_array exported_struct(const host_batch& source, const void* nothing);
 
 /// The null count of an exported struct: -1 if it is not known.
 std::int64_t null_count_of(const host_array& source);
@@ -69,8 +69,8 @@ void push_offsets_down(host_array& of, shifted_bitmaps* shifted);
 /// the standard recommends.
 tensor_device device_for(const context& ctx, std::span<const column> parts);
 
-void export_to_device(const std::shared_ptr<context>& ctx, const batch& source, tensor_device where,
-                      ArrowDeviceArray& target);
-void export_to_device(const column& source, tensor_device where, ArrowDeviceArray& target);
+arrow_device_array export_to_device(const std::shared_ptr<context>& ctx, const batch& source,
+                                    tensor_device where);
+arrow_device_array export_to_device(const column& source, tensor_device where);
 
 } // namespace saeta

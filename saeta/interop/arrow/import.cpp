@@ -44,7 +44,7 @@ placed_batch place_and_take(const std::shared_ptr<context>& ctx, host_batch view
                             std::span<const field> fields, ArrowArray& source, dictionary_cache& dictionaries,
                             const import_options& options) {
   // The columns share an owner that is still empty, so a failure leaves the struct with the caller.
-  const auto owner = std::make_shared<owned_array>();
+  const auto owner = std::make_shared<arrow_array>();
   view.keepalive = owner;
   placed_batch placed = place_view(ctx, std::move(view), fields, dictionaries, options);
   owner->take(source);

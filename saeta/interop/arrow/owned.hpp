@@ -1,9 +1,11 @@
 // Owners of Arrow C structs: one move-only wrapper for schemas, arrays and streams, also those of devices.
 //
 // @code
-// arrow_owned<ArrowArrayStream> batches;                  // owned_stream is short for this
-// export_stream(orders, *batches.out());                  // `batches` owns the struct now, and releases it
+// arrow_stream batches = export_stream(orders);           // owns the struct, and releases it
 // const table copied = import_stream(ctx, batches.get()); // the import has taken the stream
+// arrow_stream second = export_stream(orders);
+// ArrowArrayStream for_c = second.release(); // now the caller releases it
+// for_c.release(&for_c);
 // @endcode
 //
 // Owner     The struct is released once: by `reset`, by the destructor, or by the object that it was moved
@@ -30,7 +32,7 @@ auto& releasable(Struct& of) noexcept {
 }
 
 template <class Struct>
-class arrow_owned {
+class [[nodiscard]] arrow_owned {
 public:
   arrow_owned() noexcept = default;
   /// Takes the struct; the source is marked released.
@@ -49,8 +51,8 @@ public:
     reset();
     value_ = std::exchange(source, Struct{});
   }
-  /// Moves the struct to the target, which is overwritten, not released.
-  void move_to(Struct& target) noexcept { target = std::exchange(value_, Struct{}); }
+  /// Gives up ownership: the caller releases the struct.
+  [[nodiscard]] Struct release() noexcept { return std::exchange(value_, Struct{}); }
   void reset() noexcept {
     if (!empty()) {
       foreign_call([this] { releasable(value_).release(&releasable(value_)); });
@@ -71,13 +73,13 @@ private:
   Struct value_{};
 };
 
-using owned_schema = arrow_owned<ArrowSchema>;
-using owned_array = arrow_owned<ArrowArray>;
-using owned_stream = arrow_owned<ArrowArrayStream>;
-using owned_device_array = arrow_owned<ArrowDeviceArray>;
-using owned_device_stream = arrow_owned<ArrowDeviceArrayStream>;
+using arrow_schema = arrow_owned<ArrowSchema>;
+using arrow_array = arrow_owned<ArrowArray>;
+using arrow_stream = arrow_owned<ArrowArrayStream>;
+using arrow_device_array = arrow_owned<ArrowDeviceArray>;
+using arrow_device_stream = arrow_owned<ArrowDeviceArrayStream>;
 
-static_assert(!std::is_copy_constructible_v<owned_array> &&
-              std::is_nothrow_move_constructible_v<owned_array>);
+static_assert(!std::is_copy_constructible_v<arrow_array> &&
+              std::is_nothrow_move_constructible_v<arrow_array>);
 
 } // namespace saeta

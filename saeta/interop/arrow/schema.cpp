@@ -273,8 +273,8 @@ schema import_schema(const ArrowSchema& source) {
 
 field import_field(const ArrowSchema& source) { return type_reader().one(source, place_of(source)); }
 
-void export_schema(const schema& source, ArrowSchema& target, symbol_form symbols) {
-  owned_schema schema;
+arrow_schema export_schema(const schema& source, symbol_form symbols) {
+  arrow_schema schema;
   ArrowSchemaInit(schema.out());
   require_done(ArrowSchemaSetTypeStruct(
                    &schema.get(), checked_cast<std::int64_t>(source.fields.size(), "number of columns")),
@@ -285,14 +285,14 @@ void export_schema(const schema& source, ArrowSchema& target, symbol_form symbol
   for (std::size_t i = 0; i < source.fields.size(); ++i) {
     fill_exported(source.fields[i], symbols, *schema.get().children[i]);
   }
-  schema.move_to(target);
+  return schema;
 }
 
-void export_field(const field& source, ArrowSchema& target, symbol_form symbols) {
-  owned_schema schema;
+arrow_schema export_field(const field& source, symbol_form symbols) {
+  arrow_schema schema;
   ArrowSchemaInit(schema.out());
   fill_exported(source, symbols, schema.get());
-  schema.move_to(target);
+  return schema;
 }
 
 } // namespace saeta

@@ -97,17 +97,24 @@ struct callbacks {
     stream->release = nullptr;
   }
 
-  static void give(std::unique_ptr<state_type> state, Stream& target) noexcept {
-    target.get_schema = get_schema;
-    target.get_next = get_next;
-    target.get_last_error = get_last_error;
-    target.release = release;
-    target.private_data = state.release();
+  static arrow_owned<Stream> owner_of(std::unique_ptr<state_type> state) noexcept {
+    Stream made{};
+    made.get_schema = get_schema;
+    made.get_next = get_next;
+    made.get_last_error = get_last_error;
+    made.release = release;
+    made.private_data = state.release();
+    return arrow_owned<Stream>(made);
   }
 };
 
 using on_host = callbacks<ArrowArrayStream, ArrowArray>;
 using on_device = callbacks<ArrowDeviceArrayStream, ArrowDeviceArray>;
+
+arrow_device_stream on_device_type(arrow_device_stream made, tensor_device where) noexcept {
+  made.get().device_type = where.type;
+  return made;
+}
 
 /// Counts the bytes only in strict mode, because this visits all buffers.
 template <class Source>
@@ -119,7 +126,7 @@ void require_downloads(const Source& of) {
 
 /// Arrays that were exported together and are requested one by one.
 struct export_window {
-  std::vector<owned_array> arrays;
+  std::vector<arrow_array> arrays;
   std::size_t next = 0;
 
   /// @param make  returns the next arrays, at least one.
@@ -129,7 +136,7 @@ struct export_window {
       arrays = make();
       next = 0;
     }
-    arrays[next++].move_to(out);
+    out = arrays[next++].release();
   }
 };
 
@@ -154,11 +161,11 @@ void require_type(const field& described, std::span<const column> pieces) {
 
 } // namespace
 
-void export_stream(const table& source, ArrowArrayStream& target) {
+arrow_stream export_stream(const table& source) {
   require_downloads(source);
   auto state = std::make_unique<on_host::state_type>();
   const auto rows = std::make_shared<const table>(source);
-  state->type = [rows](ArrowSchema& out) { export_schema(rows->fields(), out); };
+  state->type = [rows](ArrowSchema& out) { out = export_schema(rows->fields()).release(); };
   state->make = [rows, names = std::make_shared<symbol_names>(source.fields()),
                  window = std::make_shared<export_window>()](std::size_t index, ArrowArray& out) {
     window->give(out, [&] {
@@ -167,17 +174,17 @@ void export_stream(const table& source, ArrowArrayStream& target) {
     });
   };
   state->count = source.batches().size();
-  on_host::give(std::move(state), target);
+  return on_host::owner_of(std::move(state));
 }
 
-void export_stream(const field& described, std::vector<column> pieces, ArrowArrayStream& target) {
+arrow_stream export_stream(const field& described, std::vector<column> pieces) {
   require_type(described, pieces);
   for (const column& piece : pieces) {
     require_downloads(piece);
   }
   auto state = std::make_unique<on_host::state_type>();
   state->count = pieces.size();
-  state->type = [described](ArrowSchema& out) { export_field(described, out); };
+  state->type = [described](ArrowSchema& out) { out = export_field(described).release(); };
   const schema only{{described}, {}};
   state->make = [pieces = std::move(pieces), names = std::make_shared<symbol_names>(only),
                  window = std::make_shared<export_window>()](std::size_t index, ArrowArray& out) {
@@ -185,38 +192,39 @@ void export_stream(const field& described, std::vector<column> pieces, ArrowArra
       return export_columns(std::span(pieces).subspan(index, window_of_pieces(pieces, index)), *names);
     });
   };
-  on_host::give(std::move(state), target);
+  return on_host::owner_of(std::move(state));
 }
 
-void export_device_stream(const table& source, ArrowDeviceArrayStream& target) {
+arrow_device_stream export_device_stream(const table& source) {
   std::vector<column> parts;
   for (const batch& part : source.batches()) {
     parts.insert(parts.end(), part.columns.begin(), part.columns.end());
   }
   const tensor_device where = device_for(*source.ctx(), parts);
   auto state = std::make_unique<on_device::state_type>();
-  state->type = [source](ArrowSchema& out) { export_schema(source.fields(), out, symbol_form::numbers); };
+  state->type = [source](ArrowSchema& out) {
+    out = export_schema(source.fields(), symbol_form::numbers).release();
+  };
   state->make = [source, where](std::size_t index, ArrowDeviceArray& out) {
-    export_to_device(source.ctx(), source.batches()[index], where, out);
+    out = export_to_device(source.ctx(), source.batches()[index], where).release();
   };
   state->count = source.batches().size();
-  on_device::give(std::move(state), target);
-  target.device_type = where.type;
+  return on_device_type(on_device::owner_of(std::move(state)), where);
 }
 
-void export_device_stream(const field& described, std::vector<column> pieces,
-                          ArrowDeviceArrayStream& target) {
+arrow_device_stream export_device_stream(const field& described, std::vector<column> pieces) {
   require_type(described, pieces);
   // Without pieces there is no context to ask, and nothing is on a device.
   const tensor_device where = pieces.empty() ? tensor_device{} : device_for(*pieces.front().ctx(), pieces);
   auto state = std::make_unique<on_device::state_type>();
   state->count = pieces.size();
-  state->type = [described](ArrowSchema& out) { export_field(described, out, symbol_form::numbers); };
-  state->make = [pieces = std::move(pieces), where](std::size_t index, ArrowDeviceArray& out) {
-    export_to_device(pieces[index], where, out);
+  state->type = [described](ArrowSchema& out) {
+    out = export_field(described, symbol_form::numbers).release();
   };
-  on_device::give(std::move(state), target);
-  target.device_type = where.type;
+  state->make = [pieces = std::move(pieces), where](std::size_t index, ArrowDeviceArray& out) {
+    out = export_to_device(pieces[index], where).release();
+  };
+  return on_device_type(on_device::owner_of(std::move(state)), where);
 }
 
 } // namespace saeta

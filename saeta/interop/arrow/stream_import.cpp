@@ -52,8 +52,8 @@ public:
   [[nodiscard]] const Stream& get() const noexcept { return stream_.get(); }
   [[nodiscard]] arrow_owned<Stream> release() noexcept { return std::move(stream_); }
 
-  owned_schema type() {
-    owned_schema schema;
+  arrow_schema type() {
+    arrow_schema schema;
     require_done(foreign_call([&] { return stream_.get().get_schema(&stream_.get(), schema.out()); }),
                  "get_schema");
     return schema;
@@ -85,8 +85,8 @@ private:
 
 /// Private data of a stream whose first array was requested ahead.
 struct begun_stream {
-  owned_device_stream rest;
-  owned_device_array first; ///< empty if the stream has no array
+  arrow_device_stream rest;
+  arrow_device_array first; ///< empty if the stream has no array
   bool given = false;       ///< whether `first` has been handed out
 
   static begun_stream& of(ArrowDeviceArrayStream* stream) noexcept {
@@ -99,7 +99,7 @@ struct begun_stream {
   static int get_next(ArrowDeviceArrayStream* stream, ArrowDeviceArray* out) {
     begun_stream& state = of(stream);
     if (!std::exchange(state.given, true)) {
-      state.first.move_to(*out);
+      *out = state.first.release();
       return 0;
     }
     return state.rest.get().get_next(&state.rest.get(), out);

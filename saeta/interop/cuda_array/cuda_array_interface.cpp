@@ -24,10 +24,6 @@ struct tensor_of_array {
   std::shared_ptr<void> owner;
 };
 
-void delete_tensor(DLManagedTensorVersioned* tensor) {
-  delete static_cast<tensor_of_array*>(tensor->manager_ctx);
-}
-
 /// Parses a typestr such as "<f4": byte order, kind and number of bytes.
 DLDataType type_of(const std::string& text) {
   const auto refuse = [&](errc code, std::string_view why) {
@@ -100,13 +96,11 @@ std::optional<std::int64_t> ready_of(const cuda_array& from) {
 column import_array(const std::shared_ptr<context>& ctx, const cuda_array& from, copy_policy copy) {
   require_shape(from);
   const DLDataType type = type_of(from.typestr);
-  auto array = std::make_unique<tensor_of_array>();
+  const auto array = std::make_shared<tensor_of_array>();
   array->shape = from.shape;
   array->strides = strides_of(from, type.bits / 8);
   array->owner = from.owner;
   array->tensor.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-  array->tensor.manager_ctx = array.get();
-  array->tensor.deleter = delete_tensor;
   array->tensor.flags = from.read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   const device_id device = ctx->device();
   const tensor_device here = to_tensor_device(device, own_kind(device));
@@ -117,9 +111,7 @@ column import_array(const std::shared_ptr<context>& ctx, const cuda_array& from,
                              array->shape.data(),
                              array->strides.empty() ? nullptr : array->strides.data(),
                              0};
-  column taken = import_by_address(ctx, &array->tensor, {ready_of(from), copy});
-  static_cast<void>(array.release()); // the column owns it now
-  return taken;
+  return import_by_address(ctx, array->tensor, array, {ready_of(from), copy});
 }
 
 column mask_of(const std::shared_ptr<context>& ctx, const cuda_array& mask, std::int64_t rows,

@@ -42,8 +42,9 @@ struct cuda_array {
 /// Imports the array as a column of `ctx`. Its memory must be on the context's device. `mask` may be null. It
 /// has one element per row, of bool or a one-byte integer, and a nonzero element marks a valid row. One
 /// kernel packs it into a validity. `never` refuses a mask, and refuses to gather a strided array.
-column import_cuda_array(const std::shared_ptr<context>& ctx, const cuda_array& values,
-                         const cuda_array* mask = nullptr, copy_policy copy = copy_policy::when_needed);
+[[nodiscard]] column import_cuda_array(const std::shared_ptr<context>& ctx, const cuda_array& values,
+                                       const cuda_array* mask = nullptr,
+                                       copy_policy copy = copy_policy::when_needed);
 
 /// Exports a read-only view of the column's rows. On the host nothing is pending when the call returns, and
 /// the array names no stream.

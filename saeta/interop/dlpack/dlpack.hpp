@@ -4,7 +4,7 @@
 //           (DLManagedTensorVersioned, 1.x). They have one dimension, and more for fixed-size lists,
 //           arrow.fixed_shape_tensor, structs whose fields have one type, and tables. Nulls are refused
 //           unless the caller says what replaces them.
-// Owner     An exported tensor belongs to the consumer, who calls its deleter once, on any thread. An import
+// Owner     An export returns the owner of a tensor, whose deleter is called once, on any thread. An import
 //           takes the tensor on success and leaves it with the caller on failure.
 // Order     Export: the consumer's stream waits for our last write. After the deleter, any reuse of the
 //           memory waits for all work of the device (memory/export_hold.hpp). Import: the column's first use
@@ -13,7 +13,13 @@
 // Failure   exchange (nulls, a type without a DLPack code, a copy that `copy_policy::never` forbids), format
 //           (a tensor that breaks the standard: names the field and the numbers), invalid_argument (stream).
 // Standard  DLPack 1.3, dmlc.github.io/dlpack, and the Python array API's __dlpack__.
-
+//
+// @code
+// dlpack_tensor tensor = export_dlpack(price);                      // a view: the column's memory stays
+// const column again = import_dlpack(ctx, std::move(tensor));       // owned by the column on success
+// DLManagedTensorVersioned* for_c = export_dlpack(price).release(); // the consumer calls the deleter
+// const column taken = import_dlpack(ctx, dlpack_tensor(for_c));
+// @endcode
 #pragma once
 
 #include "saeta/column/table.hpp"
@@ -33,6 +39,16 @@ struct DLManagedTensorVersioned;
 }
 
 namespace saeta {
+
+/// Calls the deleter of a tensor, if it has one.
+struct dlpack_deleter {
+  void operator()(DLManagedTensorVersioned* tensor) const noexcept;
+  void operator()(DLManagedTensor* tensor) const noexcept;
+};
+/// The owner of a tensor of DLPack 1.x, ours or another library's. `release` gives it up to a C consumer.
+using dlpack_tensor = std::unique_ptr<DLManagedTensorVersioned, dlpack_deleter>;
+/// The owner of a tensor in the struct that DLPack had before 1.0.
+using dlpack_legacy_tensor = std::unique_ptr<DLManagedTensor, dlpack_deleter>;
 
 /// What a tensor shows for nulls of the column, which a tensor can't express.
 enum class tensor_nulls {
@@ -76,26 +92,26 @@ struct dlpack_export {
 
 /// A byte_bool column: 1 if a row of `source` is valid, 0 if it is null (compute/nulls.hpp), made on
 /// the source's device. It is the mask for an export of the column with tensor_nulls::masked.
-column is_valid(const column& source);
+[[nodiscard]] column is_valid(const column& source);
 
 /// Device of the tensor from an export without `target`. It follows from the kind of the memory
 /// (device/device_id.hpp).
-tensor_device dlpack_device(const column& source);
+[[nodiscard]] tensor_device dlpack_device(const column& source);
 
-/// Exports the column. The result is never null; its deleter frees the struct. Flags: READ_ONLY unless the
-/// memory was copied, IS_COPIED if it was.
-DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how = {});
+/// Exports the column. The result is never null. Flags: READ_ONLY unless the memory was copied, IS_COPIED if
+/// it was.
+[[nodiscard]] dlpack_tensor export_dlpack(const column& source, const dlpack_export& how = {});
 /// The same without flags: the legacy struct can't express read-only.
-DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how = {});
+[[nodiscard]] dlpack_legacy_tensor export_dlpack_legacy(const column& source, const dlpack_export& how = {});
 
 /// Exports a tensor of rows and columns. No copy is needed if the columns are equally spaced in one
 /// allocation, which strides can express. Otherwise one kernel per batch gathers them.
 /// @throws error type_mismatch if the columns have several types and the caller named none, and for a type
 ///         that does not have all values.
-DLManagedTensorVersioned* export_dlpack_versioned(const table& source, const dlpack_export& how = {});
-DLManagedTensor* export_dlpack(const table& source, const dlpack_export& how = {});
+[[nodiscard]] dlpack_tensor export_dlpack(const table& source, const dlpack_export& how = {});
+[[nodiscard]] dlpack_legacy_tensor export_dlpack_legacy(const table& source, const dlpack_export& how = {});
 
-tensor_device dlpack_device(const table& source);
+[[nodiscard]] tensor_device dlpack_device(const table& source);
 
 /// A column of strings, binaries, lists or maps as two columns, each exportable as a tensor if its type is.
 /// Row i has the values [offsets[i], offsets[i + 1]). The nulls of the rows are not included: use is_valid().
@@ -108,29 +124,35 @@ struct offset_parts {
 
 /// Shares the memory of the source. If there are no rows and no offsets, a new offset of 0 is allocated.
 /// @throws error exchange for other types, also for views, whose bytes are in several buffers.
-offset_parts offsets_and_values(const column& source);
+[[nodiscard]] offset_parts offsets_and_values(const column& source);
 
 /// The stream to pass to a producer's `__dlpack__` for an import into `ctx`; absent on the host.
-std::optional<std::int64_t> dlpack_import_stream(const context& ctx);
+[[nodiscard]] std::optional<std::int64_t> dlpack_import_stream(const context& ctx);
 
 struct dlpack_import {
   /// Stream on which the producer ordered its work, as passed to its `__dlpack__`. If it is absent, nothing
   /// is known, so a device import waits for all work of the device.
   std::optional<std::int64_t> ready = std::nullopt;
   copy_policy copy = copy_policy::when_needed; ///< `always` copies into the context's own memory
-  /// Null: an import that succeeds owns the tensor, and calls its deleter after the last use. Otherwise the
-  /// tensor stays the caller's: this keeps it alive, and lives until the last use.
-  std::shared_ptr<void> keepalive = nullptr;
 };
 
 /// Imports a tensor as a column of `ctx`. A tensor of one dimension becomes a column of its numbers. A tensor
 /// of more becomes fixed-size lists, with one level of nesting for each dimension after the first. One kernel
 /// gathers a strided tensor. A host tensor enters a device context by one transfer. `never` refuses both.
 /// kDLBool becomes byte_bool: a view keeps the bytes, of which any nonzero one is true; a copy has 0 and 1.
-column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
-                     const dlpack_import& how = {});
-column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
-                     const dlpack_import& how = {});
+/// The deleter is called after the last use.
+[[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx, dlpack_tensor&& source,
+                                   const dlpack_import& how = {});
+[[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx, dlpack_legacy_tensor&& source,
+                                   const dlpack_import& how = {});
+/// The same for a tensor that stays the caller's, whose deleter is never called.
+/// @param keepalive  keeps the tensor's memory, and is dropped after the last use. The struct may end with
+///                   the call.
+[[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx,
+                                   const DLManagedTensorVersioned& source, std::shared_ptr<void> keepalive,
+                                   const dlpack_import& how = {});
+[[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
+                                   std::shared_ptr<void> keepalive, const dlpack_import& how = {});
 
 struct dlpack_table_import : dlpack_import {
   /// Names and types of the columns. If absent: col_0, col_1 ... of the tensor's type.
@@ -142,30 +164,25 @@ struct dlpack_table_import : dlpack_import {
 /// Imports a tensor of two dimensions as a table of its columns. Columns whose values are contiguous become
 /// views, whatever is between the columns. One kernel gathers any other tensor into memory in which the
 /// columns are equally spaced.
-table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
-                            const dlpack_table_import& how = {});
-table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
-                            const dlpack_table_import& how = {});
+[[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx, dlpack_tensor&& source,
+                                          const dlpack_table_import& how = {});
+[[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx, dlpack_legacy_tensor&& source,
+                                          const dlpack_table_import& how = {});
+/// The same for a tensor that stays the caller's, as above.
+[[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx,
+                                          const DLManagedTensorVersioned& source,
+                                          std::shared_ptr<void> keepalive,
+                                          const dlpack_table_import& how = {});
+[[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
+                                          std::shared_ptr<void> keepalive,
+                                          const dlpack_table_import& how = {});
 
-} // namespace saeta
-
-// Allocates memory of a context as a new tensor, for consumers that ask a producer's library for one.
-//
-// Owner     The tensor belongs to the caller, who calls its deleter once, on any thread. Until then its
-//           memory is charged to the budget. The memory is released after all device work that was queued by
-//           then.
-// Order     The memory is ready on the context's work stream.
-// Standard  DLPackManagedTensorAllocator of DLPack 1.3.
-
-extern "C" {
-struct DLManagedTensorVersioned;
-}
-
-namespace saeta {
-
-/// Allocates a contiguous row-major tensor of any type. Its values are undefined.
+/// Allocates memory of a context as a contiguous row-major tensor of any type, for consumers that ask a
+/// producer's library for one (DLPackManagedTensorAllocator). Its values are undefined. Until the deleter is
+/// called, the memory is charged to the budget; it is released after all device work that was queued by then.
+/// It is ready on the context's work stream.
 /// @throws error format (a negative extent), overflow, budget_exceeded, out_of_memory, closed.
-DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
-                                          std::span<const std::int64_t> shape);
+[[nodiscard]] dlpack_tensor allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
+                                            std::span<const std::int64_t> shape);
 
 } // namespace saeta

@@ -267,16 +267,19 @@ constexpr std::uint64_t flags_of(bool copied) {
 }
 
 template <class Managed>
-Managed* managed(view from) {
+using owned_tensor = std::unique_ptr<Managed, dlpack_deleter>;
+
+template <class Managed>
+owned_tensor<Managed> managed(view from) {
   auto tensor = std::make_unique<exported_tensor<Managed>>(from.shape, from.strides, std::move(from.owner));
   tensor->describe(from.data, from.device, from.type, flags_of(from.copied));
-  return tensor.release()->get();
+  return owned_tensor<Managed>(tensor.release()->get());
 }
 
 /// Fast path for a column of numbers that is handed out unchanged, which is the most common case. Returns
 /// null in all other cases. The tensor is the same as from the general path.
 template <class Managed>
-Managed* plain_tensor(const column& source, const dlpack_export& how) {
+owned_tensor<Managed> plain_tensor(const column& source, const dlpack_export& how) {
   const bool numbers = source.type().byte_width() != 0 && has_tensor_type(source.type());
   const bool as_it_is =
       how.copy != copy_policy::always && !how.owned && !how.type && how.nulls != tensor_nulls::mask;
@@ -301,13 +304,13 @@ Managed* plain_tensor(const column& source, const dlpack_export& how) {
   hand_over(source.ctx(), values, false, to); // last, so that later writers find the hold
   tensor->describe(reinterpret_cast<void*>(values.address()), target, to_tensor_type(source.type()),
                    flags_of(false));
-  return tensor.release()->get();
+  return owned_tensor<Managed>(tensor.release()->get());
 }
 
 template <class Managed>
-Managed* export_column(const column& source, const dlpack_export& how) {
-  Managed* const plain = plain_tensor<Managed>(source, how);
-  return plain != nullptr ? plain : managed<Managed>(make_view(source, how));
+owned_tensor<Managed> export_column(const column& source, const dlpack_export& how) {
+  owned_tensor<Managed> plain = plain_tensor<Managed>(source, how);
+  return plain != nullptr ? std::move(plain) : managed<Managed>(make_view(source, how));
 }
 
 /// The first column inside fixed-size lists and structs that has the values; for other types the column
@@ -342,24 +345,24 @@ tensor_device dlpack_device(const table& source) {
   return to_tensor_device(device, own_kind(device));
 }
 
-DLManagedTensorVersioned* export_dlpack_versioned(const column& source, const dlpack_export& how) {
+dlpack_tensor export_dlpack(const column& source, const dlpack_export& how) {
   return export_column<DLManagedTensorVersioned>(source, how);
 }
 
-DLManagedTensor* export_dlpack(const column& source, const dlpack_export& how) {
+dlpack_legacy_tensor export_dlpack_legacy(const column& source, const dlpack_export& how) {
   return export_column<DLManagedTensor>(source, how);
 }
 
-DLManagedTensorVersioned* export_dlpack_versioned(const table& source, const dlpack_export& how) {
+dlpack_tensor export_dlpack(const table& source, const dlpack_export& how) {
   return managed<DLManagedTensorVersioned>(make_view(source, how));
 }
 
-DLManagedTensor* export_dlpack(const table& source, const dlpack_export& how) {
+dlpack_legacy_tensor export_dlpack_legacy(const table& source, const dlpack_export& how) {
   return managed<DLManagedTensor>(make_view(source, how));
 }
 
-DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
-                                          std::span<const std::int64_t> shape) {
+dlpack_tensor allocate_dlpack(const std::shared_ptr<context>& ctx, tensor_type type,
+                              std::span<const std::int64_t> shape) {
   require_argument(ctx, "ctx");
   std::uint64_t bytes = (std::uint64_t{type.bits} * type.lanes + 7) / 8;
   for (const std::int64_t extent : shape) {
@@ -374,7 +377,7 @@ DLManagedTensorVersioned* allocate_dlpack(const std::shared_ptr<context>& ctx, t
       shape, dense_strides({shape.begin(), shape.end()}, tensor_order::row), std::move(owner));
   tensor->describe(reinterpret_cast<void*>(bytes == 0 ? 0 : values.address()),
                    to_tensor_device(ctx->device(), values.kind()), type, 0);
-  return tensor.release()->get();
+  return dlpack_tensor(tensor.release()->get());
 }
 
 // Splits a column with offsets into two columns.
@@ -386,7 +389,7 @@ buffer make_zero_offset(const std::shared_ptr<context>& ctx, std::size_t width) 
   const stream_ref work = ctx->work_stream();
   buffer zero = buffer::allocate(ctx, width, work, "offsets");
   use_token token(work, {writes(zero)});
-  ctx->copies().fill(token.mutable_data<std::byte>(zero), 0, width, work);
+  ctx->copies().fill(token.span<std::byte>(zero).data(), 0, width, work);
   token.finish();
   return zero;
 }

@@ -84,45 +84,14 @@ point producer_point(context& ctx, tensor_device from, std::optional<std::int64_
   return *all;
 }
 
-/// Calls the producer's deleter when it is destroyed, if it has been armed. Only an import that succeeds and
-/// owns the tensor arms it. Otherwise the tensor stays with the caller.
-template <class Managed>
-class lender {
-public:
-  lender() = default;
-  lender(const lender&) = delete;
-  lender& operator=(const lender&) = delete;
-  ~lender() {
-    if (tensor_ != nullptr && tensor_->deleter != nullptr) {
-      foreign_call([this] { tensor_->deleter(tensor_); });
-    }
-  }
-  void arm(Managed* tensor) noexcept { tensor_ = tensor; }
-
-private:
-  Managed* tensor_ = nullptr;
-};
-
-/// Keeps a tensor alive: through its deleter, or through the owner that the caller gave.
-template <class Managed>
-class tensor_owner {
-public:
-  explicit tensor_owner(const dlpack_import& how)
-      : lender_(how.keepalive == nullptr ? std::make_shared<lender<Managed>>() : nullptr),
-        keepalive_(how.keepalive == nullptr ? lender_ : how.keepalive) {}
-
-  [[nodiscard]] const std::shared_ptr<void>& keepalive() const noexcept { return keepalive_; }
-  /// Call when nothing can fail any more.
-  void take(Managed* tensor) const noexcept {
-    if (lender_ != nullptr) {
-      lender_->arm(tensor);
-    }
-  }
-
-private:
-  std::shared_ptr<lender<Managed>> lender_;
-  std::shared_ptr<void> keepalive_;
-};
+/// Imports a tensor that it takes on success only. The deleter is called when the keepalive is dropped.
+template <class Owner, class Import>
+auto import_owned(Owner&& source, const Import& import) {
+  const auto owner = std::make_shared<std::remove_reference_t<Owner>>();
+  auto made = import(*source, owner);
+  *owner = std::forward<Owner>(source);
+  return made;
+}
 
 /// Allocates scratch memory for the bits of bools; absent for other types.
 buffer scratch_for(const std::shared_ptr<context>& ctx, const foreign_values& rows) {
@@ -141,8 +110,8 @@ void make_canonical(const std::shared_ptr<context>& ctx, const buffer& bools, co
   }
   const stream_ref work = ctx->work_stream();
   use_token token(work, {updates(bools), writes(scratch)});
-  auto* const bytes = token.mutable_data<std::uint8_t>(bools);
-  auto* const bits = token.mutable_data<std::uint8_t>(scratch);
+  auto* const bytes = token.span<std::uint8_t>(bools).data();
+  auto* const bits = token.span<std::uint8_t>(scratch).data();
   const auto count = static_cast<std::int64_t>(rows.bytes);
   ctx->kernels().pack_bool(work.native_handle(), bytes, count, bits);
   ctx->kernels().unpack_bool(work.native_handle(), bits, 0, count, bytes);
@@ -158,9 +127,9 @@ buffer copy_view(const std::shared_ptr<context>& ctx, const buffer& view, const 
   if (rows.strided()) {
     use_token token(work, {reads(view), writes(own)});
     strided_values source = rows.found;
-    source.first = token.data<std::byte>(view) + (rows.first - rows.lowest);
+    source.first = token.span<const std::byte>(view).data() + (rows.first - rows.lowest);
     ctx->kernels().gather_strided(work.native_handle(), source, rows.type->byte_width(),
-                                  token.mutable_data<std::byte>(own));
+                                  token.span<std::byte>(own).data());
     token.finish();
   } else if (rows.bytes != 0) {
     staging_ring::of(ctx)->copy(own, view, work);
@@ -266,18 +235,13 @@ column lists_of(const std::shared_ptr<context>& ctx, std::span<const std::int64_
   return values;
 }
 
-template <class Managed>
-column import_tensor(const std::shared_ptr<context>& ctx, Managed* source, mutability access, bool by_address,
-                     const dlpack_import& how) {
-  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::rows);
-  const std::shared_ptr<storage> known =
-      by_address ? find_known(rows.lowest, rows.reach) : storage_of(*source);
-  const tensor_owner<Managed> owner(how);
-  const placed_values placed = place_tensor(ctx, rows, rows.strided(), owner.keepalive(), known, how);
+/// @param known  the storage of the tensor, if the memory is ours
+column column_of_tensor(const std::shared_ptr<context>& ctx, const foreign_values& rows,
+                        const std::shared_ptr<storage>& known, const std::shared_ptr<void>& keepalive,
+                        const dlpack_import& how) {
+  const placed_values placed = place_tensor(ctx, rows, rows.strided(), keepalive, known, how);
   const std::int64_t count = static_cast<std::int64_t>(rows.bytes) / rows.type->byte_width();
-  column column = lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
-  owner.take(source);
-  return column;
+  return lists_of(ctx, rows.shape, column_of(ctx, *rows.type, count, placed.values));
 }
 
 void require_type(const field& wanted, const data_type& type, bool reinterpret) {
@@ -326,10 +290,9 @@ schema fields_of(const foreign_values& rows, const dlpack_table_import& how) {
   return *how.fields;
 }
 
-template <class Managed>
-table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutability access,
-                     const dlpack_table_import& how) {
-  const foreign_values rows = check_tensor(source->dl_tensor, access, tensor_layout::columns);
+table table_of_tensor(const std::shared_ptr<context>& ctx, const foreign_values& rows,
+                      const std::shared_ptr<storage>& known, const std::shared_ptr<void>& keepalive,
+                      const dlpack_table_import& how) {
   schema fields = fields_of(rows, how);
   const std::int64_t length = rows.shape[0];
   const auto width = static_cast<std::size_t>(rows.type->byte_width());
@@ -339,9 +302,7 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
   const bool by_columns =
       rows.bytes != 0 && // without bytes there are no dimensions
       (length <= 1 || strided_values.strides[strided_values.dimensions - 1] == rows.type->byte_width());
-  const tensor_owner<Managed> owner(how);
-  const placed_values placed =
-      place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, owner.keepalive(), storage_of(*source), how);
+  const placed_values placed = place_tensor(ctx, rows, rows.bytes != 0 && !by_columns, keepalive, known, how);
   std::int64_t first = 0; // offset of column 0 in bytes
   std::int64_t step = static_cast<std::int64_t>(column_bytes);
   if (placed.as_they_are && rows.bytes != 0) {
@@ -358,15 +319,7 @@ table import_columns(const std::shared_ptr<context>& ctx, Managed* source, mutab
     batch.columns.push_back(symbols ? symbols_of(field, taken) : std::move(taken));
     first += step;
   }
-  table result = table::make(ctx, std::move(fields), {std::move(batch)});
-  owner.take(source);
-  return result;
-}
-
-void require_tensor(const void* source) {
-  if (source == nullptr) {
-    throw error(errc::invalid_argument, "dlpack: the tensor is null");
-  }
+  return table::make(ctx, std::move(fields), {std::move(batch)});
 }
 
 } // namespace
@@ -381,54 +334,114 @@ std::optional<std::int64_t> dlpack_import_stream(const context& ctx) {
 namespace {
 
 /// A struct of another major version has only the version and the deleter at the same place.
-mutability checked_access(const DLManagedTensorVersioned* source) {
-  require_tensor(source);
-  if (source->version.major != DLPACK_MAJOR_VERSION) {
-    throw error(errc::exchange,
-                concat("dlpack: version is ", source->version.major, ".", source->version.minor,
-                       " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
+mutability checked_access(const DLManagedTensorVersioned& source) {
+  if (source.version.major != DLPACK_MAJOR_VERSION) {
+    throw error(errc::exchange, concat("dlpack: version is ", source.version.major, ".", source.version.minor,
+                                       " and only major version ", DLPACK_MAJOR_VERSION, " can be read"));
   }
-  const bool read_only = (source->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  const bool read_only = (source.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   return read_only ? mutability::read_only : mutability::writable;
 }
 
-mutability checked_access(const DLManagedTensor* source) {
-  require_tensor(source);
-  return mutability::writable;
+mutability checked_access(const DLManagedTensor& /*source*/) { return mutability::writable; }
+
+template <class Managed>
+foreign_values checked_values(const Managed& source, tensor_layout wanted) {
+  return check_tensor(source.dl_tensor, checked_access(source), wanted);
+}
+
+template <class Managed>
+column import_column(const std::shared_ptr<context>& ctx, const Managed& source,
+                     const std::shared_ptr<void>& keepalive, const dlpack_import& how) {
+  const foreign_values rows = checked_values(source, tensor_layout::rows);
+  return column_of_tensor(ctx, rows, storage_of(source), keepalive, how);
+}
+
+template <class Managed>
+table import_columns(const std::shared_ptr<context>& ctx, const Managed& source,
+                     const std::shared_ptr<void>& keepalive, const dlpack_table_import& how) {
+  const foreign_values rows = checked_values(source, tensor_layout::columns);
+  return table_of_tensor(ctx, rows, storage_of(source), keepalive, how);
+}
+
+template <class Owner>
+column take_column(const std::shared_ptr<context>& ctx, Owner&& source, const dlpack_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
+  return import_owned(std::forward<Owner>(source), [&](const auto& tensor, const auto& owner) {
+    return import_column(ctx, tensor, owner, how);
+  });
+}
+
+template <class Owner>
+table take_columns(const std::shared_ptr<context>& ctx, Owner&& source, const dlpack_table_import& how) {
+  require_argument(ctx, "ctx");
+  require_argument(source, "source");
+  return import_owned(std::forward<Owner>(source), [&](const auto& tensor, const auto& owner) {
+    return import_columns(ctx, tensor, owner, how);
+  });
+}
+
+template <class Managed>
+void call_deleter(Managed* tensor) noexcept {
+  if (tensor->deleter != nullptr) {
+    foreign_call([tensor] { tensor->deleter(tensor); });
+  }
 }
 
 } // namespace
 
-column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
+void dlpack_deleter::operator()(DLManagedTensorVersioned* tensor) const noexcept { call_deleter(tensor); }
+void dlpack_deleter::operator()(DLManagedTensor* tensor) const noexcept { call_deleter(tensor); }
+
+column import_dlpack(const std::shared_ptr<context>& ctx, dlpack_tensor&& source, const dlpack_import& how) {
+  return take_column(ctx, std::move(source), how);
+}
+
+column import_dlpack(const std::shared_ptr<context>& ctx, dlpack_legacy_tensor&& source,
                      const dlpack_import& how) {
-  require_argument(ctx, "ctx");
-  require_argument(source, "source");
-  return import_tensor(ctx, source, checked_access(source), false, how);
+  return take_column(ctx, std::move(source), how);
 }
 
-column import_dlpack(const std::shared_ptr<context>& ctx, DLManagedTensor* source, const dlpack_import& how) {
+column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
+                     std::shared_ptr<void> keepalive, const dlpack_import& how) {
   require_argument(ctx, "ctx");
-  require_argument(source, "source");
-  return import_tensor(ctx, source, checked_access(source), false, how);
+  return import_column(ctx, source, keepalive, how);
 }
 
-table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
+column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
+                     std::shared_ptr<void> keepalive, const dlpack_import& how) {
+  require_argument(ctx, "ctx");
+  return import_column(ctx, source, keepalive, how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, dlpack_tensor&& source,
                             const dlpack_table_import& how) {
-  require_argument(ctx, "ctx");
-  require_argument(source, "source");
-  return import_columns(ctx, source, checked_access(source), how);
+  return take_columns(ctx, std::move(source), how);
 }
 
-table import_dlpack_columns(const std::shared_ptr<context>& ctx, DLManagedTensor* source,
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, dlpack_legacy_tensor&& source,
                             const dlpack_table_import& how) {
-  require_argument(ctx, "ctx");
-  require_argument(source, "source");
-  return import_columns(ctx, source, checked_access(source), how);
+  return take_columns(ctx, std::move(source), how);
 }
 
-column import_by_address(const std::shared_ptr<context>& ctx, DLManagedTensorVersioned* source,
-                         const dlpack_import& how) {
-  return import_tensor(ctx, source, checked_access(source), true, how);
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
+                            std::shared_ptr<void> keepalive, const dlpack_table_import& how) {
+  require_argument(ctx, "ctx");
+  return import_columns(ctx, source, keepalive, how);
+}
+
+table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
+                            std::shared_ptr<void> keepalive, const dlpack_table_import& how) {
+  require_argument(ctx, "ctx");
+  return import_columns(ctx, source, keepalive, how);
+}
+
+column import_by_address(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
+                         const std::shared_ptr<void>& keepalive, const dlpack_import& how) {
+  require_argument(ctx, "ctx");
+  const foreign_values rows = checked_values(source, tensor_layout::rows);
+  return column_of_tensor(ctx, rows, find_known(rows.lowest, rows.reach), keepalive, how);
 }
 
 } // namespace saeta

@@ -79,7 +79,7 @@ void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<s
   shape.column_step = wanted == tensor_order::column ? from.extents.front() : 1;
   shape.rows_a_bit = from.numbers_a_row;
   shape.fill = fill.value_or(0);
-  auto* to = token.mutable_data<std::byte>(target);
+  auto* to = token.span<std::byte>(target).data();
   for (const number_block& block : from.blocks) {
     std::vector<gathered_column> sources;
     for (const column& column : block.columns) {
@@ -87,12 +87,12 @@ void gather_all(const tensor_numbers& from, tensor_order wanted, std::optional<s
       if (!only_mask) {
         const auto skipped =
             static_cast<std::size_t>(column.offset()) * static_cast<std::size_t>(column.type().byte_width());
-        source.values = token.data<std::byte>(column.values()) + skipped;
+        source.values = token.span<const std::byte>(column.values()).data() + skipped;
         source.kind = number_kind_of(column.type());
       }
       if (nulls_count) {
         const row_bits valid = validity_of(from, column);
-        source.validity = token.data<std::uint8_t>(valid.bits);
+        source.validity = token.span<const std::uint8_t>(valid.bits).data();
         source.bit_offset = valid.first;
       }
     }

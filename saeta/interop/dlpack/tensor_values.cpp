@@ -212,7 +212,7 @@ column is_valid(const column& given) {
   if (rows != 0) {
     use_token token(work, {writes(bytes)});
     const bool all_null = source.type().id() == type_id::null;
-    ctx->copies().fill(token.mutable_data<std::byte>(bytes), all_null ? 0 : 1, rows, work);
+    ctx->copies().fill(token.span<std::byte>(bytes).data(), all_null ? 0 : 1, rows, work);
     token.finish();
   }
   return column::make(ctx, {data_type::byte_bool(), source.length(), 0, 0, {{}, bytes}, {}});

@@ -42,7 +42,7 @@ struct narrow_float {
 /// The narrow float of a column type; null for other types.
 const narrow_float* narrow_float_of(const data_type& type) noexcept;
 /// The column type of a narrow float, by its name with or without "saeta."; nullopt for other names.
-std::optional<data_type> narrow_float_type(std::string_view name);
+[[nodiscard]] std::optional<data_type> narrow_float_type(std::string_view name);
 
 /// Element type of a tensor over the values buffer: numbers unchanged, bool8 as kDLBool of 8 bits, narrow
 /// floats as their DLPack types.
@@ -64,14 +64,14 @@ struct tensor_device {
 };
 
 /// Page-locked, managed and host memory have their own device types, with ordinal 0 for every device.
-tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept;
+[[nodiscard]] tensor_device to_tensor_device(device_id device, memory_kind kind) noexcept;
 /// The kind of memory of a device type; nullopt for a device type that Saeta does not know.
-std::optional<memory_kind> kind_of(tensor_device device) noexcept;
+[[nodiscard]] std::optional<memory_kind> kind_of(tensor_device device) noexcept;
 /// "host", "cuda:0", "cuda_host:0", "cuda_managed:0", "sim:1", "unknown:0".
-std::string to_string(tensor_device device);
+[[nodiscard]] std::string to_string(tensor_device device);
 
 /// The stream of a number from `__dlpack__(stream=)` on a device: 1 legacy, 2 per-thread, above 2 a handle;
 /// nullopt for -1, which asks for no ordering.
-std::optional<stream_handle> tensor_stream(std::int64_t number);
+[[nodiscard]] std::optional<stream_handle> tensor_stream(std::int64_t number);
 
 } // namespace saeta

@@ -2,6 +2,7 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
@@ -175,6 +176,7 @@ source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> k
 }
 
 source source_of(std::string name, std::uint64_t size, source_reader read, source_fetcher fetch) {
+  require_argument(read, "read");
   return std::make_shared<function_source>(std::move(name), size, std::move(read), std::move(fetch));
 }
 
@@ -263,6 +265,7 @@ private:
 } // namespace
 
 source live_source_of(std::string name, std::function<std::size_t(std::span<std::byte>)> read_some) {
+  require_argument(read_some, "read_some");
   return std::make_shared<live_source>(std::move(name), std::move(read_some));
 }
 

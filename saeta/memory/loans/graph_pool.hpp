@@ -57,7 +57,8 @@ public:
   };
 
   /// @throws error invalid_argument without a context.
-  static std::shared_ptr<graph_pool> create(std::shared_ptr<context> ctx, tag label = "graph_pool");
+  [[nodiscard]] static std::shared_ptr<graph_pool> create(std::shared_ptr<context> ctx,
+                                                          tag label = "graph_pool");
   graph_pool(const graph_pool&) = delete;
   graph_pool& operator=(const graph_pool&) = delete;
   ~graph_pool();
@@ -111,7 +112,7 @@ public:
 
 private:
   using entry = const std::shared_ptr<graph_pool>;
-  static std::vector<std::weak_ptr<entry>>& of_this_thread();
+  [[nodiscard]] static std::vector<std::weak_ptr<entry>>& of_this_thread();
 
   std::shared_ptr<void> announced_;
   std::shared_ptr<entry> opened_; ///< the constructing thread finds it through a weak_ptr

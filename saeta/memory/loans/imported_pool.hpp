@@ -57,7 +57,7 @@ class imported_pool : public std::enable_shared_from_this<imported_pool> {
 public:
   imported_pool(key own, std::shared_ptr<backend> device, int descriptor);
   /// @param descriptor  of a pool of the same device; the caller keeps it. @throws error unsupported, device.
-  static std::shared_ptr<imported_pool> open(const context& ctx, int descriptor);
+  [[nodiscard]] static std::shared_ptr<imported_pool> open(const context& ctx, int descriptor);
   imported_pool(const imported_pool&) = delete;
   imported_pool& operator=(const imported_pool&) = delete;
   ~imported_pool();

@@ -76,22 +76,22 @@ TEST_P(arrow_arrays, of_tables_are_imported_by_libarrow) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const auto rows = random_array(type, {100, 0, nulls::some, false}, 7);
-    owned_array given = support::to_c(rows);
+    arrow_array given = support::to_c(rows);
     import_options options;
     options.copy = copy_policy::always;
     const field described{"x", type, true, {}};
     const column ours = import_column(ctx(), described, given.get(), options);
     ArrowDeviceArray shown;
-    export_device_column(ours, shown);
+    shown = export_device_column(ours).release();
     ArrowSchema schema;
-    export_field(described, schema);
+    schema = export_field(described).release();
     const auto imported = arrow::ImportDeviceArray(&shown, &schema, mapper());
     if (!imported.ok()) {
       EXPECT_TRUE(imported.status().IsNotImplemented()) << imported.status().ToString();
       continue;
     }
     const array_ptr seen = take((*imported)->CopyTo(cpu()));
-    owned_array returned;
+    arrow_array returned;
     ArrowArray exported;
     check(arrow::ExportArray(*seen, &exported));
     EXPECT_TRUE(support::same_rows(exported, *rows));
@@ -168,7 +168,7 @@ TEST_P(arrow_arrays, of_saeta_are_used_after_their_event) {
     EXPECT_EQ(again.owner(), ours.owner());
     {
       use_token token(side.ref(), {reads(ours), writes(sink)});
-      ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours), rows, within(),
+      ctx()->copies().copy(token.span<char>(sink).data(), token.span<const char>(ours).data(), rows, within(),
                            side.ref());
       token.finish();
     }

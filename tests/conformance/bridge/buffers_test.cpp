@@ -276,7 +276,7 @@ TEST_P(arrow_buffers, wait_for_the_last_write_before_they_return_the_address) {
   const buffer sink = make(bridged_bytes);
   {
     use_token token(theirs.ref(), {writes(sink)});
-    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()),
+    device().copy(token.span<char>(sink).data(), reinterpret_cast<const void*>(shown->address()),
                   bridged_bytes, within(), theirs.ref().native_handle());
     token.finish();
   }
@@ -405,8 +405,8 @@ TEST_P(arrow_buffers, are_reused_after_their_readers) {
   buffer_ptr shown = there(repeated('a'));
   use_token token(theirs.ref(), {writes(sink)});
   const std::unique_ptr<gate> held = close_gate(theirs.ref().native_handle());
-  device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(shown->address()),
-                bridged_bytes, within(), theirs.ref().native_handle());
+  device().copy(token.span<char>(sink).data(), reinterpret_cast<const void*>(shown->address()), bridged_bytes,
+                within(), theirs.ref().native_handle());
   token.finish();
   buffer_ptr slice = arrow::SliceBuffer(shown, 5);
   shown.reset();

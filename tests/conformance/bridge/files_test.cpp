@@ -128,7 +128,7 @@ TEST_P(buffer_files, finish_writes_before_the_call_returns) {
   const std::unique_ptr<gate> held = close_gate(reader.ref().native_handle());
   {
     use_token token(reader.ref(), {reads(*own_bytes(*target)), writes(sink)});
-    device().copy(token.mutable_data<char>(sink), reinterpret_cast<const void*>(target->address()), size,
+    device().copy(token.span<char>(sink).data(), reinterpret_cast<const void*>(target->address()), size,
                   within(), reader.ref().native_handle());
     token.finish();
   }
@@ -137,7 +137,7 @@ TEST_P(buffer_files, finish_writes_before_the_call_returns) {
   const buffer second = make(size);
   {
     use_token token(theirs.ref(), {writes(second)});
-    device().copy(token.mutable_data<char>(second), reinterpret_cast<const void*>(target->address()), size,
+    device().copy(token.span<char>(second).data(), reinterpret_cast<const void*>(target->address()), size,
                   within(), theirs.ref().native_handle());
     token.finish();
   }

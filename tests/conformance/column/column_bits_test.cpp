@@ -18,8 +18,7 @@ class column_bits : public arrow_test {
 protected:
   /// Returns the rows of a boolean column in host memory as 0, 1, or -1 for null.
   [[nodiscard]] static std::vector<int> rows_of(const column& source) {
-    owned_array given;
-    export_column(source, *given.out());
+    arrow_array given = export_column(source);
     const ArrowArray& array = given.get();
     const auto bit = [&](std::int64_t buffer, std::int64_t row) {
       const auto at = static_cast<std::size_t>(array.offset + row);

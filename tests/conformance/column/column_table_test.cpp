@@ -36,9 +36,8 @@ protected:
     }
     return made;
   }
-  [[nodiscard]] static owned_array exported(const column& source) {
-    owned_array given;
-    export_column(source, *given.out());
+  [[nodiscard]] static arrow_array exported(const column& source) {
+    arrow_array given = export_column(source);
     return given;
   }
   void expect_refused(const std::function<void(std::vector<batch>&)>& broken, errc code,
@@ -80,7 +79,7 @@ TEST_P(tables, are_refused_with_the_position_of_the_mismatch) {
                  "batch 2, column 1 'a': 69 rows, expected 70");
   expect_refused([](auto& b) { b[0].rows = 4; }, errc::invalid_argument, "column 0 'a': 5 rows, expected 4");
   const auto other = new_context();
-  owned_array foreign = support::to_c(numbers_[0]);
+  arrow_array foreign = support::to_c(numbers_[0]);
   const column elsewhere = import_column(other, fields_.fields[0], foreign.get());
   expect_refused([&](auto& b) { b[0].columns[0] = elsewhere; }, errc::invalid_argument, "in another context");
 }

@@ -28,10 +28,10 @@ protected:
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
     std::size_t piece = 0;
     std::int64_t row = 0; // row within the current column
-    owned_array out;
+    arrow_array out;
     const auto next = [&] {
-      out = owned_array();
-      export_column(seen.at(piece), *out.out());
+      out = arrow_array();
+      out = export_column(seen.at(piece));
     };
     next();
     for (const part& each : parts) {
@@ -120,7 +120,7 @@ TEST_P(combine, writes_nothing_past_its_buffers) {
   parse_stack("budget, guard, caching", options.memory);
   const auto guarded = new_context(options);
   const auto here = [&](const shared_array& source) {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     return import_column(guarded, {"x", source->type, true, {}}, given.get());
   };
   for (const data_type& type : carried_types()) {

@@ -122,8 +122,7 @@ TEST_P(equal_data, is_not_found_if_one_row_differs) {
     SCOPED_TRACE(type.name());
     const shared_array source = without_null_entries(type, {23, 2, nulls::some, true}, 11);
     const column one = imported(source);
-    owned_array there;
-    export_column(one, *there.out());
+    arrow_array there = export_column(one);
     for (std::int64_t row = 0; row < one.length(); ++row) {
       const std::int64_t instead = (row * 7 + 3) % one.length();
       const std::vector<column> pieces{one.slice(0, row), one.slice(instead, 1),

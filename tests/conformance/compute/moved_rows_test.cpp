@@ -276,15 +276,14 @@ TEST_P(moved_rows, fills_the_nulls_of_every_type) {
     const std::vector<column> made = fill_null(pieces, imported(std::vector<part>{with}).front());
     std::size_t piece = 0;
     std::int64_t row = 0;
-    owned_array out;
-    export_column(made.front(), *out.out());
+    arrow_array out = export_column(made.front());
     for (const part& each : parts) {
       for (std::int64_t i = 0; i < each.rows; ++i, ++row) {
         while (row == made.at(piece).length()) {
           ++piece;
           row = 0;
-          out = owned_array();
-          export_column(made.at(piece), *out.out());
+          out = arrow_array();
+          out = export_column(made.at(piece));
         }
         const bool valid = has_value(*each.source, each.first + i);
         const part& from = valid ? each : with;

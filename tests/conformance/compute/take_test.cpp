@@ -94,8 +94,7 @@ protected:
                           const row_numbers& rows) {
     std::size_t at = 0;
     for (const column& piece : seen) {
-      owned_array out;
-      export_column(piece, *out.out());
+      arrow_array out = export_column(piece);
       for (std::int64_t i = 0; i < piece.length(); ++i, ++at) {
         ASSERT_LT(at, rows.size());
         std::int64_t row = rows[at];

@@ -12,7 +12,7 @@ class arrow_test : public context_test {
 protected:
   [[nodiscard]] column imported(const support::shared_array& source,
                                 const import_options& options = {}) const {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
 };

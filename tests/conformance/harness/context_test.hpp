@@ -35,19 +35,20 @@ protected:
     const buffer made = make(values.size() * sizeof(T));
     use_token token(context_->work_stream(), {writes(made)});
     context_->copies().send_description(
-        token.mutable_data<T>(made), std::as_bytes(std::span(values.begin(), values.size())), token.stream());
+        token.span<T>(made).data(), std::as_bytes(std::span(values.begin(), values.size())), token.stream());
     token.finish();
     return made;
   }
   void fill(const buffer& used, std::uint8_t value, stream_ref stream) const {
     use_token token(stream, {writes(used)});
-    context_->copies().fill(token.mutable_data<std::uint8_t>(used), value, used.size(), stream);
+    context_->copies().fill(token.span<std::uint8_t>(used).data(), value, used.size(), stream);
     token.finish();
   }
   /// Queues a copy of the whole buffer to `target`, which must live until the copy has finished.
   void queue_read(const buffer& used, std::uint8_t* target, stream_ref stream) const {
     use_token token(stream, {reads(used)});
-    context_->copies().copy(target, token.data<std::uint8_t>(used), used.size(), to_host(), stream);
+    context_->copies().copy(target, token.span<const std::uint8_t>(used).data(), used.size(), to_host(),
+                            stream);
     token.finish();
   }
   [[nodiscard]] std::vector<std::uint8_t> read(const buffer& used) const {

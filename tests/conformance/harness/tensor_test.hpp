@@ -20,7 +20,7 @@ protected:
     buffer made = make(size);
     if (size != 0) {
       use_token token(work, {writes(made)});
-      ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content, size,
+      ctx()->copies().copy(token.span<std::uint8_t>(made).data(), content, size,
                            ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
       token.finish();
       ctx()->synchronize(work);
@@ -137,7 +137,7 @@ protected:
   static void expect_refused(const Source& source, const dlpack_export& how, errc code,
                              const std::string& text) {
     try {
-      const versioned_tensor tensor(export_dlpack_versioned(source, how));
+      const versioned_tensor tensor(export_dlpack(source, how));
       ADD_FAILURE() << "accepted; expected: " << text;
     } catch (const error& e) {
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();

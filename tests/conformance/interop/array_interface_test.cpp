@@ -38,7 +38,7 @@ protected:
     const stream_ref work = ctx()->work_stream();
     buffer made = make(interface_bytes);
     use_token token(work, {writes(made)});
-    ctx()->copies().copy(token.mutable_data<std::uint8_t>(made), content.data(), interface_bytes,
+    ctx()->copies().copy(token.span<std::uint8_t>(made).data(), content.data(), interface_bytes,
                          ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device, work);
     token.finish();
     ctx()->synchronize(work);
@@ -333,8 +333,9 @@ TEST_P(array_interface, a_reimported_array_waits_for_the_stream_that_wrote_it) {
   const buffer sink = make(interface_bytes);
   {
     use_token token(ctx()->work_stream(), {reads(taken.values()), writes(sink)});
-    ctx()->copies().copy(token.mutable_data<std::uint8_t>(sink), token.data<std::uint8_t>(taken.values()),
-                         interface_bytes, within(), ctx()->work_stream());
+    ctx()->copies().copy(token.span<std::uint8_t>(sink).data(),
+                         token.span<const std::uint8_t>(taken.values()).data(), interface_bytes, within(),
+                         ctx()->work_stream());
     token.finish();
   }
   if (held) {

@@ -24,15 +24,15 @@ protected:
   /// Makes a column of one-byte booleans with nulls, in which any nonzero byte is true.
   [[nodiscard]] column bytes() const {
     const shared_array source = random_array(data_type::bool8(), {100, 9, nulls::some, false}, 3);
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     const column extension = import_column(ctx(), {"x", source->type, true, {}}, given.get());
     return relabel_bool8(extension, data_type::byte_bool()).slice(5, 77);
   }
   [[nodiscard]] column bits() const { return pack_bool(bytes()); }
-  [[nodiscard]] column imported(owned_array from) const {
+  [[nodiscard]] column imported(arrow_array from) const {
     return import_column(ctx(), {"x", data_type(type_id::boolean), true, {}}, from.get());
   }
-  [[nodiscard]] column imported(owned_device_array from) const {
+  [[nodiscard]] column imported(arrow_device_array from) const {
     return import_device_column(ctx(), {"x", data_type(type_id::boolean), true, {}}, from.get());
   }
   [[nodiscard]] table rows() const {
@@ -41,53 +41,44 @@ protected:
 };
 
 TEST_P(arrow_bools, are_exported_as_bits_in_host_and_device_arrays) {
-  owned_array on_host;
-  export_column(bytes(), *on_host.out());
+  arrow_array on_host = export_column(bytes());
   EXPECT_EQ(cells(imported(std::move(on_host))), cells(bits()));
-  owned_device_array on_device;
-  export_device_column(bytes(), *on_device.out());
+  arrow_device_array on_device = export_device_column(bytes());
   EXPECT_EQ(cells(imported(std::move(on_device))), cells(bits()));
 }
 
 TEST_P(arrow_bools, are_exported_as_bits_in_batches_and_streams) {
-  owned_array one;
-  export_batch(rows(), 0, *one.out());
+  arrow_array one = export_batch(rows(), 0);
   EXPECT_EQ(one.get().children[0]->n_buffers, 2);
   dictionary_cache known;
   const batch again =
       import_batch(ctx(), {{{"x", data_type(type_id::boolean), true, {}}}, {}}, one.get(), known);
   EXPECT_EQ(cells(again.columns[0]), cells(bits()));
 
-  arrow_owned<ArrowArrayStream> on_host;
-  export_stream(rows(), *on_host.out());
+  arrow_owned<ArrowArrayStream> on_host = export_stream(rows());
   const table streamed = import_stream(ctx(), on_host.get());
   EXPECT_EQ(streamed.fields().fields[0].type, data_type(type_id::boolean));
   EXPECT_EQ(cells(streamed, 0), cells(bits()));
 
-  arrow_owned<ArrowDeviceArrayStream> on_device;
-  export_device_stream(rows(), *on_device.out());
+  arrow_owned<ArrowDeviceArrayStream> on_device = export_device_stream(rows());
   const imported_stream there = import_device_stream(ctx(), on_device.get());
   EXPECT_EQ(there.rows.fields().fields[0].type, data_type(type_id::boolean));
   EXPECT_EQ(cells(there.rows, 0), cells(bits()));
 }
 
 TEST_P(arrow_bools, have_the_type_bool_in_exported_schemas) {
-  owned_schema described;
-  export_field({"x", data_type::byte_bool(), true, {}}, *described.out());
+  arrow_schema described = export_field({"x", data_type::byte_bool(), true, {}});
   EXPECT_EQ(std::string_view(described.get().format), "b");
   EXPECT_EQ(described.get().metadata, nullptr);
-  owned_schema whole;
-  export_schema(rows().fields(), *whole.out());
+  arrow_schema whole = export_schema(rows().fields());
   EXPECT_EQ(std::string_view(whole.get().children[0]->format), "b");
 }
 
 TEST_P(arrow_bools, of_the_extension_type_are_exported_without_a_copy) {
   const column extension = relabel_bool8(bytes(), data_type::bool8());
-  owned_device_array on_device;
-  export_device_column(extension, *on_device.out());
+  arrow_device_array on_device = export_device_column(extension);
   EXPECT_EQ(on_device.get().array.buffers[1], reinterpret_cast<const void*>(extension.values().address()));
-  owned_schema described;
-  export_field({"x", extension.type(), true, {}}, *described.out());
+  arrow_schema described = export_field({"x", extension.type(), true, {}});
   EXPECT_EQ(std::string_view(described.get().format), "c");
 }
 
@@ -102,8 +93,7 @@ TEST_P(arrow_bools, are_packed_after_the_pending_writer) {
   const auto held = close_gate(side.ref().native_handle());
   fill(values, 1, side.ref());
   const column flags = column::make(ctx(), {data_type::byte_bool(), 64, 0, 0, {{}, values}});
-  owned_device_array on_device;
-  export_device_column(flags, *on_device.out());
+  arrow_device_array on_device = export_device_column(flags);
   EXPECT_NE(on_device.get().sync_event, nullptr);
   held->open();
   const auto seen = cells(imported(std::move(on_device)));
@@ -113,11 +103,9 @@ TEST_P(arrow_bools, are_packed_after_the_pending_writer) {
 
 TEST_P(arrow_bools, without_rows_are_exported_too) {
   const column none = bytes().slice(3, 0);
-  owned_array on_host;
-  export_column(none, *on_host.out());
+  arrow_array on_host = export_column(none);
   EXPECT_EQ(imported(std::move(on_host)).length(), 0);
-  owned_device_array on_device;
-  export_device_column(none, *on_device.out());
+  arrow_device_array on_device = export_device_column(none);
   EXPECT_EQ(imported(std::move(on_device)).length(), 0);
 }
 

@@ -22,9 +22,8 @@ constexpr std::array all_patterns{nulls::absent, nulls::none, nulls::some, nulls
 
 class arrow_c : public arrow_test {
 protected:
-  [[nodiscard]] static owned_array exported(const column& source) {
-    owned_array given;
-    export_column(source, *given.out());
+  [[nodiscard]] static arrow_array exported(const column& source) {
+    arrow_array given = export_column(source);
     return given;
   }
 
@@ -106,7 +105,7 @@ TEST_P(arrow_c, round_trips_reimported_exports) {
   for (const data_type& type : carried_types()) {
     SCOPED_TRACE(type.name());
     const shared_array source = random_array(type, {65, 9, nulls::some, false}, 3);
-    owned_array ours = exported(imported(source).slice(2, 60));
+    arrow_array ours = exported(imported(source).slice(2, 60));
     const column again = import_column(ctx(), {"x", type, true, {}}, ours.get());
     EXPECT_TRUE(same_rows(exported(again).get(), *source, 2, 60));
   }
@@ -119,12 +118,11 @@ TEST_P(arrow_c, imports_a_batch_with_the_offset_of_its_struct) {
     fields.fields.push_back({type.name(), type, true, {}});
     children.push_back(random_array(type, {90, 9, nulls::some, true}, children.size()));
   }
-  owned_array given = support::to_c_batch(children, 70, 13);
+  arrow_array given = support::to_c_batch(children, 70, 13);
   dictionary_cache dictionaries;
   batch seen = import_batch(ctx(), fields, given.get(), dictionaries);
   const table whole = table::make(ctx(), fields, {std::move(seen)});
-  owned_array out;
-  export_batch(whole, 0, *out.out());
+  arrow_array out = export_batch(whole, 0);
   ASSERT_EQ(out.get().length, 70);
   ASSERT_EQ(out.get().offset, 0);
   ASSERT_EQ(out.get().n_children, static_cast<std::int64_t>(children.size()));
@@ -136,7 +134,7 @@ TEST_P(arrow_c, imports_a_batch_with_the_offset_of_its_struct) {
 TEST_P(arrow_c, exports_complete_structs) {
   const data_type numbers(type_id::int32);
   const column absent = imported(random_array(numbers, {8, 0, nulls::absent, true}, 1));
-  owned_array one = exported(absent);
+  arrow_array one = exported(absent);
   EXPECT_EQ(one.get().null_count, 0);
   EXPECT_EQ(one.get().n_buffers, 2);
   EXPECT_EQ(one.get().buffers[0], nullptr);
@@ -148,14 +146,13 @@ TEST_P(arrow_c, exports_complete_structs) {
   const column nothing = imported(random_array(data_type(), {8}, 1));
   EXPECT_EQ(exported(nothing.slice(2, 3)).get().null_count, 3);
   const table whole = table::make(ctx(), {{{"x", numbers, true, {}}}, {}}, {{8, {absent}}});
-  owned_array batch;
-  export_batch(whole, 0, *batch.out());
+  arrow_array batch = export_batch(whole, 0);
   EXPECT_EQ(batch.get().offset, 0);
   EXPECT_EQ(batch.get().null_count, 0);
   EXPECT_EQ(batch.get().n_buffers, 1);
   EXPECT_EQ(batch.get().buffers[0], nullptr);
   try {
-    export_batch(whole, 1, *batch.out());
+    batch = export_batch(whole, 1);
     FAIL() << "the table has one batch";
   } catch (const error& seen) {
     EXPECT_EQ(seen.code(), errc::out_of_range);
@@ -164,12 +161,11 @@ TEST_P(arrow_c, exports_complete_structs) {
 }
 
 TEST_P(arrow_c, supports_rows_without_columns) {
-  owned_array given = support::to_c_batch({}, 5);
+  arrow_array given = support::to_c_batch({}, 5);
   dictionary_cache dictionaries;
   const table seen = table::make(ctx(), {}, {import_batch(ctx(), {}, given.get(), dictionaries)});
   EXPECT_EQ(seen.rows(), 5);
-  owned_array out;
-  export_batch(seen, 0, *out.out());
+  arrow_array out = export_batch(seen, 0);
   EXPECT_EQ(out.get().length, 5);
   EXPECT_EQ(out.get().n_children, 0);
 }
@@ -177,7 +173,7 @@ TEST_P(arrow_c, supports_rows_without_columns) {
 TEST_P(arrow_c, exports_null_pointers_only_for_absent_validity) {
   for (const data_type& type : carried_types()) {
     const column empty = imported(random_array(type, {}, 1));
-    const owned_array out = exported(empty);
+    const arrow_array out = exported(empty);
     EXPECT_EQ(out.get().offset, 0);
     for (std::int64_t i = 1; i < out.get().n_buffers; ++i) {
       EXPECT_NE(out.get().buffers[i], nullptr) << type.name() << ", buffer " << i;
@@ -192,7 +188,7 @@ TEST_P(arrow_c, keeps_the_offset_of_a_struct_with_fixed_width_children) {
   if (!ctx()->on_host()) {
     GTEST_SKIP() << "downloads begin at row 0";
   }
-  const owned_array out = exported(cut);
+  const arrow_array out = exported(cut);
   EXPECT_EQ(out.get().offset, 5);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(out.get().buffers[0]), cut.validity().address());
 }

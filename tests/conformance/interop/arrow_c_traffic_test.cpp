@@ -38,13 +38,13 @@ protected:
     }
   }
   /// Makes a batch whose dictionary column shares the dictionary of the first batch.
-  [[nodiscard]] owned_array next_batch() const {
+  [[nodiscard]] arrow_array next_batch() const {
     std::vector<shared_array> children = plain_;
     children.back() = support::random_indices(plain_.back()->type, {1000, 9, nulls::some, true},
                                               plain_.back()->dictionary, 99);
     return support::to_c_batch(children, 1000, 0, releases_);
   }
-  [[nodiscard]] batch take(owned_array& given, const import_options& options = {}) {
+  [[nodiscard]] batch take(arrow_array& given, const import_options& options = {}) {
     return import_batch(ctx(), fields(), given.get(), dictionaries_, options);
   }
   /// Returns the counter of copies into the context's memory.
@@ -59,7 +59,7 @@ protected:
 };
 
 TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_transfer_to_a_device) {
-  owned_array first = next_batch();
+  arrow_array first = next_batch();
   const batch seen = take(first);
   const counter_values counted = ctx()->copies().read_counters();
   if (ctx()->on_host()) {
@@ -74,7 +74,7 @@ TEST_P(arrow_c_traffic, an_import_copies_nothing_on_the_host_and_takes_one_trans
     EXPECT_EQ(*releases_, 0) << "the cache keeps the source of the dictionary";
   }
   ctx()->copies().reset_counters();
-  owned_array second = next_batch();
+  arrow_array second = next_batch();
   const batch more = take(second);
   EXPECT_EQ(inward().transfers, ctx()->on_host() ? 0U : 1U) << "the dictionary is there already";
   EXPECT_EQ(more.columns[3].dictionary(), seen.columns[3].dictionary());
@@ -84,7 +84,7 @@ TEST_P(arrow_c_traffic, a_slice_moves_only_its_window) {
   import_options copied;
   copied.copy = copy_policy::always;
   const shared_array source = random_array(data_type(type_id::int64), {1000, 500, nulls::absent, true}, 1);
-  owned_array given = support::to_c(source);
+  arrow_array given = support::to_c(source);
   const column seen = import_column(ctx(), {"x", source->type, true, {}}, given.get(), copied);
   EXPECT_EQ(inward().transfers, 1U);
   EXPECT_LE(inward().bytes, 8U * 1000U + 63U) << "rows, and padding to 64 bytes";
@@ -94,7 +94,7 @@ TEST_P(arrow_c_traffic, a_slice_moves_only_its_window) {
 TEST_P(arrow_c_traffic, copy_always_charges_the_budget_and_releases_the_arrays) {
   import_options copied;
   copied.copy = copy_policy::always;
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   const batch seen = take(given, copied);
   EXPECT_EQ(*releases_, 0) << "another dictionary must not appear at the addresses that the cache knows";
   dictionaries_ = {};
@@ -102,15 +102,14 @@ TEST_P(arrow_c_traffic, copy_always_charges_the_budget_and_releases_the_arrays) 
   EXPECT_EQ(inward().transfers, 2U);
   EXPECT_EQ(ctx()->copies().read_counters().imports, 0U);
   EXPECT_GT(ctx()->reports().statistics().budget.current, 1000U * 8U);
-  owned_array out;
-  export_column(seen.columns[2], *out.out());
+  arrow_array out = export_column(seen.columns[2]);
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
 }
 
 TEST_P(arrow_c_traffic, copy_never_is_a_view_or_an_error_without_release) {
   import_options in_place;
   in_place.copy = copy_policy::never;
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   if (ctx()->on_host()) {
     const std::uint64_t before = ctx()->copies().read_counters().host_to_device.bytes;
     EXPECT_EQ(take(given, in_place).rows, 1000);
@@ -153,7 +152,7 @@ TEST_P(arrow_c_traffic, a_budget_refusal_does_not_consume_the_struct) {
   const auto tight = new_context(small);
   import_options copied;
   copied.copy = copy_policy::always;
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   try {
     static_cast<void>(import_batch(tight, fields(), given.get(), dictionaries_, copied));
     FAIL() << "1000 bytes are not enough";
@@ -165,7 +164,7 @@ TEST_P(arrow_c_traffic, a_budget_refusal_does_not_consume_the_struct) {
 }
 
 TEST_P(arrow_c_traffic, the_struct_is_released_once_after_the_last_column) {
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   std::optional<column> last;
   {
     batch seen = take(given);
@@ -180,11 +179,10 @@ TEST_P(arrow_c_traffic, the_struct_is_released_once_after_the_last_column) {
 }
 
 TEST_P(arrow_c_traffic, an_export_copies_nothing_on_the_host_and_takes_one_download_from_a_device) {
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   const table whole = table::make(ctx(), fields(), {take(given)});
   ctx()->copies().reset_counters();
-  owned_array out;
-  export_batch(whole, 0, *out.out());
+  arrow_array out = export_batch(whole, 0);
   const counter_values counted = ctx()->copies().read_counters();
   if (ctx()->on_host()) {
     counter_values expected;
@@ -203,10 +201,10 @@ TEST_P(arrow_c_traffic, an_export_copies_nothing_on_the_host_and_takes_one_downl
 TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
   import_options copied;
   copied.copy = copy_policy::always; // so that the arrays are released
-  owned_array out;
+  arrow_array out;
   {
-    owned_array given = support::to_c(plain_[3]);
-    export_column(import_column(ctx(), fields().fields[3], given.get(), copied), *out.out());
+    arrow_array given = support::to_c(plain_[3]);
+    out = export_column(import_column(ctx(), fields().fields[3], given.get(), copied));
   }
   EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
   EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, ctx()->on_host() ? 2U : 1U)
@@ -218,23 +216,22 @@ TEST_P(arrow_c_traffic, an_export_keeps_the_memory_of_its_dictionary) {
 }
 
 TEST_P(arrow_c_traffic, an_export_outlives_its_column_and_the_context) {
-  owned_array out;
+  arrow_array out;
   {
-    owned_array given = support::to_c(plain_[2]);
-    export_column(import_column(ctx(), fields().fields[2], given.get()), *out.out());
+    arrow_array given = support::to_c(plain_[2]);
+    out = export_column(import_column(ctx(), fields().fields[2], given.get()));
     context_.reset();
   }
   EXPECT_TRUE(same_rows(out.get(), *plain_[2]));
 }
 
 TEST_P(arrow_c_traffic, a_moved_child_outlives_its_parent) {
-  owned_array given = next_batch();
+  arrow_array given = next_batch();
   const std::weak_ptr<context> alive = ctx()->weak_from_this();
   const bool on_host = ctx()->on_host();
-  owned_array child;
+  arrow_array child;
   {
-    owned_array out;
-    export_batch(table::make(ctx(), fields(), {take(given)}), 0, *out.out());
+    arrow_array out = export_batch(table::make(ctx(), fields(), {take(given)}), 0);
     child.take(*out.get().children[2]);
     dictionaries_ = {};
     context_.reset();
@@ -252,12 +249,11 @@ TEST_P(arrow_c_traffic, a_failed_get_next_can_be_repeated) {
   }
   const auto faulty = std::make_shared<saeta::testing::faulty_backend>(shared_device());
   const auto ctx = watch(context::create(faulty));
-  owned_array given = support::to_c(plain_[0]);
+  arrow_array given = support::to_c(plain_[0]);
   const column source = import_column(ctx, fields().fields[0], given.get());
-  owned_stream made;
-  export_stream(fields().fields[0], {source}, *made.out());
+  arrow_stream made = export_stream(fields().fields[0], {source});
   ArrowArrayStream& stream = made.get();
-  owned_array out;
+  arrow_array out;
   faulty->fail_at(1, std::make_exception_ptr(std::runtime_error("interrupted")));
   EXPECT_EQ(stream.get_next(&stream, out.out()), EINVAL);
   EXPECT_STREQ(stream.get_last_error(&stream), "interrupted");

@@ -25,17 +25,15 @@ constexpr std::size_t array_bytes = 1 << 20;
 
 class arrow_device : public arrow_test {
 protected:
-  [[nodiscard]] static owned_device_array on_device(const column& source) {
-    owned_device_array made;
-    export_device_column(source, *made.out());
+  [[nodiscard]] static arrow_device_array on_device(const column& source) {
+    arrow_device_array made = export_device_column(source);
     return made;
   }
-  [[nodiscard]] column taken(const data_type& type, owned_device_array from) const {
+  [[nodiscard]] column taken(const data_type& type, arrow_device_array from) const {
     return import_device_column(ctx(), {"x", type, true, {}}, from.get());
   }
-  [[nodiscard]] static owned_array on_host(const column& source) {
-    owned_array made;
-    export_column(source, *made.out());
+  [[nodiscard]] static arrow_array on_host(const column& source) {
+    arrow_array made = export_column(source);
     return made;
   }
   /// Checks the fields that the standard requires for memory of this context.
@@ -78,7 +76,7 @@ TEST_P(arrow_device, round_trips_every_type_without_a_copy) {
       const shared_array source = random_array(type, shape, 5);
       const column ours = imported(source);
       ctx()->copies().reset_counters();
-      owned_device_array struct_of_it = on_device(ours);
+      arrow_device_array struct_of_it = on_device(ours);
       expect_device(struct_of_it.get());
       const column seen = taken(type, std::move(struct_of_it));
       const counter_values now = ctx()->copies().read_counters();
@@ -124,12 +122,11 @@ TEST_P(arrow_device, exports_tables_as_streams_of_their_batches) {
         fields.fields.push_back({type.name(), type, true, {{"k", "v"}}});
       }
     }
-    owned_array given = support::to_c_batch(children, rows);
+    arrow_array given = support::to_c_batch(children, rows);
     batches.push_back(import_batch(ctx(), fields, given.get(), dictionaries));
   }
   const table ours = table::make(ctx(), fields, batches);
-  owned_device_stream stream;
-  export_device_stream(ours, *stream.out());
+  arrow_device_stream stream = export_device_stream(ours);
   EXPECT_EQ(stream.get().device_type, static_cast<std::int32_t>(ctx()->device().kind));
   const imported_stream seen = import_device_stream(ctx(), stream.get());
   EXPECT_TRUE(stream.empty());
@@ -137,14 +134,14 @@ TEST_P(arrow_device, exports_tables_as_streams_of_their_batches) {
   ASSERT_EQ(seen.rows.fields(), fields);
   ASSERT_EQ(seen.rows.batches().size(), 3U);
   for (std::size_t b = 0; b < 3; ++b) {
-    owned_array left;
-    owned_array right;
-    export_batch(seen.rows, b, *left.out());
-    export_batch(ours, b, *right.out());
+    arrow_array left;
+    arrow_array right;
+    left = export_batch(seen.rows, b);
+    right = export_batch(ours, b);
     EXPECT_EQ(left.get().length, right.get().length);
   }
   const std::vector<column> pieces = ours.pieces(3);
-  export_device_stream(fields.fields[3], pieces, *stream.out());
+  stream = export_device_stream(fields.fields[3], pieces);
   const imported_stream column_of_it = import_device_stream(ctx(), stream.get());
   EXPECT_FALSE(column_of_it.of_structs);
   EXPECT_EQ(column_of_it.rows.rows(), 47);
@@ -157,7 +154,7 @@ TEST_P(arrow_device, a_consumer_waits_for_the_last_write) {
   const buffer values = filled(1);
   const auto held = close_gate(ours.ref().native_handle());
   fill(values, 2, ours.ref());
-  const owned_device_array seen = on_device(of(values));
+  const arrow_device_array seen = on_device(of(values));
   wait_like_a_consumer(seen.get(), foreign.ref().native_handle());
   queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
   if (held) {
@@ -183,7 +180,7 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   const auto held = close_gate(foreign.ref().native_handle());
   device().fill(reinterpret_cast<void*>(memory.address()), 2, array_bytes, foreign.ref().native_handle());
   written.ref().record(foreign.ref());
-  owned_device_array given = on_device(of(memory));
+  arrow_device_array given = on_device(of(memory));
   if (!ctx()->on_host()) {
     given.get().sync_event = &handle;
   }
@@ -191,8 +188,8 @@ TEST_P(arrow_device, an_import_waits_for_the_producer_before_it_reads) {
   const stream_ref work = ctx()->work_stream();
   {
     use_token token(work, {reads(seen.values()), writes(sink)});
-    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(seen.values()), array_bytes,
-                         within(), work);
+    ctx()->copies().copy(token.span<char>(sink).data(), token.span<const char>(seen.values()).data(),
+                         array_bytes, within(), work);
   }
   if (held) {
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";
@@ -208,7 +205,7 @@ TEST_P(arrow_device, memory_is_reused_after_the_release_and_the_consumers_work) 
   const auto held = close_gate(foreign.ref().native_handle());
   {
     const buffer values = filled(3);
-    owned_device_array seen = on_device(of(values));
+    arrow_device_array seen = on_device(of(values));
     wait_like_a_consumer(seen.get(), foreign.ref().native_handle());
     queue_foreign_read(seen.get().array, sink, foreign.ref().native_handle());
     seen.reset(); // while the read is pending
@@ -224,13 +221,12 @@ TEST_P(arrow_device, memory_is_reused_after_the_release_and_the_consumers_work) 
 
 TEST_P(arrow_device, a_moved_child_outlives_its_parent_array) {
   const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
-  owned_device_array whole;
+  arrow_device_array whole;
   {
     const column text = imported(source);
-    export_device_batch(table::make(ctx(), {{{"t", text.type(), true, {}}}, {}}, {{50, {text}}}), 0,
-                        *whole.out());
+    whole = export_device_batch(table::make(ctx(), {{{"t", text.type(), true, {}}}, {}}, {{50, {text}}}), 0);
   }
-  owned_device_array alone;
+  arrow_device_array alone;
   alone.get().device_type = whole.get().device_type;
   alone.get().device_id = whole.get().device_id;
   alone.get().array = std::exchange(*whole.get().array.children[0], ArrowArray{});
@@ -260,7 +256,7 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
   const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::absent, true}, 2);
   const column text = imported(source);
   for (const defect& each : defects) {
-    owned_device_array given = on_device(text);
+    arrow_device_array given = on_device(text);
     const ArrowDeviceArray sound = given.get();
     each.apply(given.get());
     try {
@@ -277,15 +273,15 @@ TEST_P(arrow_device, refuses_broken_structs_and_leaves_them_with_the_caller) {
 
 TEST_P(arrow_device, refuses_released_arrays) {
   const column text = imported(random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2));
-  owned_device_array given = on_device(text);
+  arrow_device_array given = on_device(text);
   given.get().array.release(&given.get().array); // the other fields stay unchanged
   dictionary_cache dictionaries;
   for (const auto& import : std::initializer_list<std::function<void()>>{
            [&] {
-             import_device_column(ctx(), {"x", text.type(), true, {}}, given.get());
+             static_cast<void>(import_device_column(ctx(), {"x", text.type(), true, {}}, given.get()));
            },
            [&] {
-             import_device_batch(ctx(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries);
+             static_cast<void>(import_device_batch(ctx(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries));
            }}) {
     try {
       import();
@@ -370,9 +366,9 @@ TEST_P(arrow_device, refuses_values_out_of_range_by_checks_on_the_device) {
       put_value(*child, each.buffer, each.row, each.value);
       made->children[0] = std::move(child);
     }
-    owned_array host = support::to_c(made);
+    arrow_array host = support::to_c(made);
     const column bad = import_column(ctx(), {"x", each.type, true, {}}, host.get(), unchecked);
-    owned_device_array given = on_device(bad);
+    arrow_device_array given = on_device(bad);
     const auto before = ctx()->copies().read_counters();
     try {
       static_cast<void>(import_device_column(ctx(), {"x", each.type, true, {}}, given.get()));
@@ -388,7 +384,7 @@ TEST_P(arrow_device, refuses_values_out_of_range_by_checks_on_the_device) {
 }
 
 TEST_P(arrow_device, memory_of_another_device_is_refused) {
-  owned_device_array given = on_device(of(filled(1)));
+  arrow_device_array given = on_device(of(filled(1)));
   given.get().device_type = ARROW_DEVICE_CUDA;
   given.get().device_id = 77;
   try {
@@ -402,8 +398,8 @@ TEST_P(arrow_device, memory_of_another_device_is_refused) {
 
 TEST_P(arrow_device, host_arrays_are_imported_as_host_memory) {
   const shared_array source = random_array(data_type::parse("u"), {50, 3, nulls::some, true}, 2);
-  owned_device_array given;
-  support::to_c(source).move_to(given.get().array);
+  arrow_device_array given;
+  given.get().array = support::to_c(source).release();
   given.get().device_type = ARROW_DEVICE_CPU;
   given.get().device_id = -1;
   const column seen = taken(source->type, std::move(given));
@@ -413,7 +409,7 @@ TEST_P(arrow_device, host_arrays_are_imported_as_host_memory) {
 TEST_P(arrow_device, null_struct_rows_are_counted_on_their_device) {
   const data_type rows = data_type::nested("+s", {{"a", data_type(type_id::int32), true, {}}});
   const column structs = imported(random_array(rows, {40, 3, nulls::some, false}, 2));
-  owned_device_array given = on_device(structs.slice(0, 30));
+  arrow_device_array given = on_device(structs.slice(0, 30));
   given.get().array.null_count = -1;
   dictionary_cache dictionaries;
   try {
@@ -434,7 +430,7 @@ TEST_P(arrow_device, nulls_of_dictionaries_and_their_children_are_counted) {
   const shared_array source = support::random_indices(coded, {50, 9, nulls::some, false}, values, 8);
   const column ours = imported(source);
   for (int time = 0; time < 2; ++time) { // twice: the count is stored in the export, not in the column
-    const owned_device_array made = on_device(ours);
+    const arrow_device_array made = on_device(ours);
     ASSERT_NE(made.get().array.dictionary, nullptr);
     const ArrowArray& dictionary = *made.get().array.dictionary;
     if (!ctx()->on_host()) { // on the host the consumer can count itself
@@ -463,7 +459,7 @@ TEST_P(arrow_device, arrays_without_rows_have_device_pointers) {
     const data_type coded = data_type::dictionary(data_type(type_id::int8), values);
     const shared_array rows =
         support::random_indices(coded, {20, 0, nulls::all, false}, random_array(values, {}, 1), 2);
-    owned_device_array made = on_device(imported(rows));
+    arrow_device_array made = on_device(imported(rows));
     ASSERT_NE(made.get().array.dictionary, nullptr);
     const ArrowArray& dictionary = *made.get().array.dictionary;
     EXPECT_EQ(dictionary.length, 0);

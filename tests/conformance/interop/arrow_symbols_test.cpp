@@ -71,12 +71,10 @@ protected:
 TEST_P(arrow_symbols, are_exported_to_the_host_as_a_dictionary_of_the_used_names) {
   process_symbols()->intern("in no row");
   const column source = symbols_of({"first", "b", "a", "b", "", "a"}).slice(1, 5);
-  owned_schema type;
-  export_field(described(), *type.out());
+  arrow_schema type = export_field(described());
   EXPECT_EQ(import_field(type.get()),
             (field{"x", encoded, true, {{"unit", "none"}, {"xlog.symbol", "true"}}}));
-  owned_array out;
-  export_column(source, *out.out());
+  arrow_array out = export_column(source);
   EXPECT_EQ(out.get().dictionary->length, 3);
   const column seen = import_column(ctx(), {"x", encoded, true, {}}, out.get());
   EXPECT_EQ(cells(seen), (std::vector<cell>{"b", "a", "b", "", "a"}));
@@ -91,8 +89,7 @@ TEST_P(arrow_symbols, are_exported_to_the_host_with_nulls_and_offsets) {
                               {500, 5, support::nulls::some}, dictionary, 8));
   const column symbols = as_symbols(std::span(&source, 1), process_symbols()).front();
   for (const auto& [offset, length] : {std::pair{0, 500}, {9, 300}, {491, 9}, {3, 0}}) {
-    owned_array out;
-    export_column(symbols.slice(offset, length), *out.out());
+    arrow_array out = export_column(symbols.slice(offset, length));
     EXPECT_LT(out.get().offset, 8) << "no room for rows in front";
     const column seen = import_column(ctx(), {"x", encoded, true, {}}, out.get());
     EXPECT_EQ(cells(seen), cells(source.slice(offset, length)));
@@ -101,13 +98,12 @@ TEST_P(arrow_symbols, are_exported_to_the_host_with_nulls_and_offsets) {
 
 TEST_P(arrow_symbols, of_a_stream_have_growing_dictionaries) {
   const table source = rows({symbols_of({"a", "b"}), symbols_of({"b", "a"}), symbols_of({"c", "a"})});
-  arrow_owned<ArrowArrayStream> out;
-  export_stream(source, *out.out());
+  arrow_owned<ArrowArrayStream> out = export_stream(source);
   std::vector<std::int64_t> values;
   std::vector<const void*> names;
-  std::vector<owned_array> kept;
+  std::vector<arrow_array> kept;
   for (;;) {
-    owned_array& next = kept.emplace_back();
+    arrow_array& next = kept.emplace_back();
     ASSERT_EQ(out.get().get_next(&out.get(), next.out()), 0);
     if (next.empty()) {
       break;
@@ -143,14 +139,12 @@ entries entries_of(const char* encoded) {
 
 TEST_P(arrow_symbols, are_exported_to_devices_as_integers_with_the_metadata_of_xlog) {
   const column source = symbols_of({"a", "b", "a"}).slice(1, 2);
-  owned_schema type;
-  export_field(described(), *type.out(), symbol_form::numbers);
+  arrow_schema type = export_field(described(), symbol_form::numbers);
   EXPECT_EQ(std::string_view(type.get().format), "I");
   const entries metadata = entries_of(type.get().metadata);
   EXPECT_THAT(metadata, ::testing::IsSupersetOf(entries{
                             {"unit", "none"}, {"xlog.symbol", "true"}, {"xlog.symbol_encoding", "u32"}}));
-  owned_device_array out;
-  export_device_column(source, *out.out());
+  arrow_device_array out = export_device_column(source);
   EXPECT_EQ(out.get().array.dictionary, nullptr);
   EXPECT_EQ(out.get().array.buffers[1], reinterpret_cast<const void*>(source.values().address()));
   const field taken = import_field(type.get());
@@ -164,12 +158,10 @@ TEST_P(arrow_symbols, are_exported_to_devices_as_integers_with_the_metadata_of_x
 
 TEST_P(arrow_symbols, are_imported_from_streams_of_both_forms) {
   const table source = rows({symbols_of({"a", "b", "a"}), symbols_of({"c"}), symbols_of({"c", "a"})});
-  arrow_owned<ArrowArrayStream> on_host;
-  export_stream(source, *on_host.out());
+  arrow_owned<ArrowArrayStream> on_host = export_stream(source);
   const table again = import_stream(ctx(), on_host.get());
   EXPECT_EQ(again.fields(), source.fields());
-  arrow_owned<ArrowDeviceArrayStream> on_device;
-  export_device_stream(source, *on_device.out());
+  arrow_owned<ArrowDeviceArrayStream> on_device = export_device_stream(source);
   const table there = import_device_stream(ctx(), on_device.get()).rows;
   EXPECT_EQ(there.fields(), source.fields());
   for (const table* const each : {&again, &there}) {
@@ -188,10 +180,9 @@ TEST_P(arrow_symbols, are_imported_from_dictionaries_marked_by_metadata) {
     const field wire{"x", source->type, true, metadata};
     EXPECT_TRUE(saeta::resolve_symbols(wire).type.is_symbol());
     EXPECT_EQ(saeta::resolve_symbols(wire).metadata.size(), metadata.size() == 1 ? 0U : 1U);
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     EXPECT_EQ(names_of(import_column(ctx(), wire, given.get())), (std::vector<cell>{"b", "a", "b"}));
-    owned_device_array handed;
-    export_device_column(imported(source), *handed.out());
+    arrow_device_array handed = export_device_column(imported(source));
     EXPECT_EQ(names_of(import_device_column(ctx(), wire, handed.get())), (std::vector<cell>{"b", "a", "b"}));
   }
 }
@@ -203,7 +194,7 @@ TEST_P(arrow_symbols, are_not_imported_without_the_metadata) {
   for (const entries& metadata : not_called) {
     const field wire{"x", source->type, true, metadata};
     EXPECT_EQ(saeta::resolve_symbols(wire), wire);
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), source->type);
   }
   const entries called{{"xlog.symbol", "true"}};
@@ -241,13 +232,11 @@ TEST_P(arrow_symbols, of_no_table_round_trip_as_integers) {
     const field seen = import_field(type.get());
     EXPECT_EQ(seen, (field{"x", data_type(type_id::uint32), true, metadata}));
     const std::vector<symbol> any{0, 4294967295U, 1};
-    owned_device_array handed;
-    export_device_column(numbers(any), *handed.out());
+    arrow_device_array handed = export_device_column(numbers(any));
     const column taken = import_device_column(ctx(), seen, handed.get());
     EXPECT_EQ(cells(taken), cells(numbers(any)));
     for (const symbol_form form : {symbol_form::numbers, symbol_form::dictionary}) {
-      owned_schema out;
-      export_field(seen, *out.out(), form);
+      arrow_schema out = export_field(seen, form);
       EXPECT_EQ(std::string_view(out.get().format), "I");
       EXPECT_EQ(entries_of(out.get().metadata), metadata);
     }
@@ -265,22 +254,20 @@ TEST_P(arrow_symbols, of_no_table_round_trip_as_integers) {
 
 TEST_P(arrow_symbols, of_another_table_of_the_process_keep_their_table) {
   const auto table = symbol_table::make();
-  owned_schema type;
-  export_field(described(table), *type.out(), symbol_form::numbers);
+  arrow_schema type = export_field(described(table), symbol_form::numbers);
   EXPECT_EQ(import_field(type.get()).type, symbol_type(table));
 }
 
 TEST_P(arrow_symbols, unknown_to_the_table_are_refused_with_column_and_row) {
   const std::uint64_t size = process_symbols()->size();
   const table source = rows({unchecked({static_cast<symbol>(size + 7)})});
-  owned_array out;
-  const error leaving = error_of([&] { export_batch(source, 0, *out.out()); });
+  arrow_array out;
+  const error leaving = error_of([&] { out = export_batch(source, 0); });
   EXPECT_EQ(leaving.code(), errc::out_of_range);
   EXPECT_EQ(leaving.message(), concat("column 'x': row 0: symbol ", size + 7,
                                       " is not in the symbol table, which has ", size, " names"));
-  owned_device_array numbers;
-  export_device_column(source.pieces(0)[0], *numbers.out());
-  const error coming = error_of([&] { import_device_column(ctx(), described(), numbers.get()); });
+  arrow_device_array numbers = export_device_column(source.pieces(0)[0]);
+  const error coming = error_of([&] { static_cast<void>(import_device_column(ctx(), described(), numbers.get())); });
   EXPECT_EQ(coming.code(), errc::format);
   EXPECT_EQ(coming.message(), concat("column 'x': symbol ", size + 7,
                                      " at row 0 is not in the symbol table, which has ", size, " names"));
@@ -289,7 +276,7 @@ TEST_P(arrow_symbols, unknown_to_the_table_are_refused_with_column_and_row) {
 
 TEST_P(arrow_symbols, in_host_memory_are_looked_up_without_a_download) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
-  owned_array given = support::to_c(source);
+  arrow_array given = support::to_c(source);
   const std::shared_ptr<void> strict = ctx()->copies().forbid_downloads();
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
   EXPECT_EQ(import_column(ctx(), wire, given.get()).type(), symbol_type());
@@ -297,11 +284,11 @@ TEST_P(arrow_symbols, in_host_memory_are_looked_up_without_a_download) {
 
 TEST_P(arrow_symbols, can_not_be_views_of_a_dictionary) {
   const auto source = support::indices({1, 0, 1}, support::strings({"a", "b"}));
-  owned_array given = support::to_c(source);
+  arrow_array given = support::to_c(source);
   import_options options;
   options.copy = copy_policy::never;
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  const error seen = error_of([&] { import_column(ctx(), wire, given.get(), options); });
+  const error seen = error_of([&] { static_cast<void>(import_column(ctx(), wire, given.get(), options)); });
   EXPECT_EQ(seen.code(), errc::exchange);
   EXPECT_NE(seen.message().find("column 'x': a dictionary can't become symbols without a copy"),
             std::string::npos);
@@ -310,9 +297,9 @@ TEST_P(arrow_symbols, can_not_be_views_of_a_dictionary) {
 
 TEST_P(arrow_symbols, whose_names_are_not_utf8_leave_the_source_with_the_caller) {
   const auto source = support::indices({0}, support::strings({"\xFF"}));
-  owned_array given = support::to_c(source);
+  arrow_array given = support::to_c(source);
   const field wire{"x", source->type, true, {{"xlog.symbol", "true"}}};
-  const error seen = error_of([&] { import_column(ctx(), wire, given.get()); });
+  const error seen = error_of([&] { static_cast<void>(import_column(ctx(), wire, given.get())); });
   EXPECT_EQ(seen.code(), errc::invalid_argument);
   EXPECT_NE(seen.message().find("column 'x': a symbol's name is not UTF-8"), std::string::npos)
       << seen.message();

@@ -31,14 +31,13 @@ protected:
   }
   [[nodiscard]] const std::shared_ptr<context>& taker() const { return taker_; }
   [[nodiscard]] column made(const shared_array& source) const {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     import_options options;
     options.copy = copy_policy::always;
     return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
   }
-  [[nodiscard]] static owned_device_array exported(const column& source) {
-    owned_device_array given;
-    export_device_column(source, *given.out());
+  [[nodiscard]] static arrow_device_array exported(const column& source) {
+    arrow_device_array given = export_device_column(source);
     return given;
   }
   [[nodiscard]] column copied(const data_type& type, ArrowDeviceArray& from) const {
@@ -46,9 +45,8 @@ protected:
     options.copy = copy_policy::always;
     return import_device_column(taker(), {"x", type, true, {}}, from, options);
   }
-  [[nodiscard]] static owned_array on_host(const column& source) {
-    owned_array seen;
-    export_column(source, *seen.out());
+  [[nodiscard]] static arrow_array on_host(const column& source) {
+    arrow_array seen = export_column(source);
     return seen;
   }
   static void expect_own(const column& of) {
@@ -111,8 +109,8 @@ TEST_P(copied_arrays, do_not_see_later_writes_of_their_producer) {
   std::vector<std::uint8_t> found(rows);
   {
     const use_token token(taker()->work_stream(), {reads(seen.values())});
-    taker()->copies().copy(found.data(), token.data<std::uint8_t>(seen.values()), rows, to_host(),
-                           taker()->work_stream());
+    taker()->copies().copy(found.data(), token.span<const std::uint8_t>(seen.values()).data(), rows,
+                           to_host(), taker()->work_stream());
   }
   taker()->synchronize(taker()->work_stream());
   EXPECT_TRUE(std::ranges::all_of(found, [](std::uint8_t value) { return value == 1; }));
@@ -146,7 +144,7 @@ TEST_P(copied_arrays, with_a_common_dictionary_share_its_copy) {
   const table both = table::make(ctx(), {{{"a", type, true, {}}, {"b", type, true, {}}}, {}},
                                  {{100, {ours, ours}}, {50, {ours.slice(0, 50), ours.slice(50, 50)}}});
   ArrowDeviceArrayStream stream{};
-  export_device_stream(both, stream);
+  stream = export_device_stream(both).release();
   import_options options;
   options.copy = copy_policy::always;
   const table seen = import_device_stream(taker(), stream, options).rows;
@@ -166,7 +164,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
     {
       const buffer used = buffer::allocate(taker(), 1 << 16, taker()->work_stream());
       const use_token token(taker()->work_stream(), {writes(used)});
-      taker()->copies().fill(token.mutable_data<std::byte>(used), 0xEE, used.size(), taker()->work_stream());
+      taker()->copies().fill(token.span<std::byte>(used).data(), 0xEE, used.size(), taker()->work_stream());
     }
     ArrowDeviceArray given =
         passed_on(exported(made(random_array(type, {65, 9, nulls::some, false}, 5))), 0, 65);
@@ -182,7 +180,7 @@ TEST_P(copied_arrays, are_padded_with_zeros) {
         const buffer behind = buffer(each.owner()).slice(end, padding);
         std::vector<std::uint8_t> found(padding);
         const use_token token(ctx->work_stream(), {reads(behind)});
-        ctx->copies().copy(found.data(), token.data<std::uint8_t>(behind), padding,
+        ctx->copies().copy(found.data(), token.span<const std::uint8_t>(behind).data(), padding,
                            ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host,
                            ctx->work_stream());
         ctx->synchronize(ctx->work_stream());
@@ -203,7 +201,7 @@ TEST_P(copied_arrays, copy_dictionaries_that_contain_any_foreign_memory) {
     return import_device_column(taker(), {"x", source->type, true, {}}, given);
   };
   const auto own = [&](const data_type& type) {
-    owned_array given = support::to_c(random_array(type, {4, 0, nulls::absent, true}, 6));
+    arrow_array given = support::to_c(random_array(type, {4, 0, nulls::absent, true}, 6));
     import_options options;
     options.copy = copy_policy::always;
     return import_column(taker(), {"x", type, true, {}}, given.get(), options);

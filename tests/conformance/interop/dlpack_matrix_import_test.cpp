@@ -31,11 +31,18 @@ public:
   }
   lent_matrix(const lent_matrix&) = delete;
   lent_matrix& operator=(const lent_matrix&) = delete;
-  [[nodiscard]] DLManagedTensorVersioned* get() noexcept { return &managed_; }
+  ~lent_matrix() { static_cast<void>(handed_.release()); }
+  /// For an import, which takes it on success.
+  [[nodiscard]] dlpack_tensor&& get() noexcept {
+    static_cast<void>(handed_.release());
+    handed_.reset(&managed_);
+    return std::move(handed_);
+  }
   [[nodiscard]] int deleted() const noexcept { return deleted_.load(); }
 
 private:
   DLManagedTensorVersioned managed_{};
+  dlpack_tensor handed_;
   extents shape_;
   extents strides_;
   std::atomic<int> deleted_{0};
@@ -60,11 +67,11 @@ protected:
     return how;
   }
   [[nodiscard]] std::vector<std::int32_t> shown(const column& source) const {
-    const versioned_tensor tensor(export_dlpack_versioned(source, here()));
+    const versioned_tensor tensor(export_dlpack(source, here()));
     return seen<std::int32_t>(tensor->dl_tensor);
   }
   [[nodiscard]] std::vector<std::int32_t> shown(const table& source) const {
-    const versioned_tensor tensor(export_dlpack_versioned(source, here()));
+    const versioned_tensor tensor(export_dlpack(source, here()));
     EXPECT_EQ(shape_of(tensor->dl_tensor),
               (extents{source.rows(), static_cast<std::int64_t>(source.column_count())}));
     return seen<std::int32_t>(tensor->dl_tensor);
@@ -103,7 +110,7 @@ TEST_P(dlpack_matrix_import, a_tensor_of_contiguous_rows_is_a_column_of_lists_wi
 
 TEST_P(dlpack_matrix_import, a_round_trip_keeps_shape_and_pointer) {
   const column source = lists(3, numbers(type_id::int32, counting<std::int32_t>(30)));
-  const column back = import_dlpack(ctx(), export_dlpack_versioned(source.slice(1, 5), here()), ordered());
+  const column back = import_dlpack(ctx(), export_dlpack(source.slice(1, 5), here()), ordered());
   EXPECT_EQ(back.type(), source.type());
   EXPECT_EQ(back.child(0).values().address(), source.children().front().values().address() + 12);
 }
@@ -134,7 +141,7 @@ TEST_P(dlpack_matrix_import, an_empty_tensor_keeps_its_shape) {
   for (const extents& shape : {extents{0, 3}, extents{2, 0}, extents{0, 0, 4}}) {
     const column taken = import_dlpack(ctx(), lend(0, shape).get(), ordered());
     EXPECT_EQ(taken.length(), shape.front());
-    const versioned_tensor tensor(export_dlpack_versioned(taken, here()));
+    const versioned_tensor tensor(export_dlpack(taken, here()));
     EXPECT_EQ(shape_of(tensor->dl_tensor), shape);
   }
 }
@@ -163,7 +170,7 @@ TEST_P(dlpack_matrix_import, a_row_major_tensor_is_transposed_by_one_kernel) {
     expect_refused(lent, ordered(copy_policy::never), errc::exchange, "a copy was forbidden");
     const table taken = import_dlpack_columns(ctx(), lent.get(), ordered());
     EXPECT_EQ(shown(taken), counting<std::int32_t>(12));
-    const versioned_tensor matrix(export_dlpack_versioned(taken, here(copy_policy::never)));
+    const versioned_tensor matrix(export_dlpack(taken, here(copy_policy::never)));
     EXPECT_EQ(strides_of(matrix->dl_tensor), (extents{1, 4})) << "back without a copy";
   }
 }

@@ -64,8 +64,7 @@ protected:
   void expect_filled(type_id id, tensor_fill fill, Value shown) {
     const column whole = numbers<Value>(data_type(id));
     for (const auto& [offset, length] : {std::pair{0, 200}, std::pair{9, 77}, std::pair{1, 1}}) {
-      const versioned tensor(
-          export_dlpack_versioned(whole.slice(offset, length), ordered(tensor_nulls::fill, fill)));
+      const versioned tensor(export_dlpack(whole.slice(offset, length), ordered(tensor_nulls::fill, fill)));
       EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
       EXPECT_EQ(tensor->dl_tensor.dtype.bits, 8 * sizeof(Value));
       const auto values = seen<Value>(tensor->dl_tensor);
@@ -100,7 +99,7 @@ TEST_P(dlpack_nulls, nulls_of_every_width_can_be_filled) {
 
 TEST_P(dlpack_nulls, nan_fills_only_nulls_of_floats) {
   const versioned tensor(
-      export_dlpack_versioned(numbers<float>(data_type(type_id::float32)), ordered(tensor_nulls::nan)));
+      export_dlpack(numbers<float>(data_type(type_id::float32)), ordered(tensor_nulls::nan)));
   const auto values = seen<float>(tensor->dl_tensor);
   for (std::int64_t row = 0; row < rows; ++row) {
     const float value = values[static_cast<std::size_t>(row)];
@@ -108,9 +107,8 @@ TEST_P(dlpack_nulls, nan_fills_only_nulls_of_floats) {
   }
   for (const bool nulls : {true, false}) {
     const column integers = numbers<std::int32_t>(data_type(type_id::int32), nulls);
-    EXPECT_EQ(
-        refusal([&] { static_cast<void>(export_dlpack_versioned(integers, ordered(tensor_nulls::nan))); }),
-        errc::exchange);
+    EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack(integers, ordered(tensor_nulls::nan))); }),
+              errc::exchange);
   }
 }
 
@@ -118,9 +116,9 @@ TEST_P(dlpack_nulls, filling_copies_only_columns_with_nulls) {
   const column whole = numbers<std::int32_t>(data_type(type_id::int32));
   dlpack_export in_place = ordered(tensor_nulls::fill);
   in_place.copy = copy_policy::never;
-  EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack_versioned(whole, in_place)); }), errc::exchange);
+  EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack(whole, in_place)); }), errc::exchange);
   const column valid = whole.slice(2, 2);
-  const versioned view(export_dlpack_versioned(valid, in_place));
+  const versioned view(export_dlpack(valid, in_place));
   EXPECT_EQ(view->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view->dl_tensor.data), whole.values().address() + 8);
 }
@@ -129,9 +127,9 @@ TEST_P(dlpack_nulls, a_mask_tensor_has_the_valid_rows) {
   const column source = numbers<std::int16_t>(data_type(type_id::int16)).slice(5, 100);
   dlpack_export in_place = ordered(tensor_nulls::masked);
   in_place.copy = copy_policy::never;
-  const versioned values(export_dlpack_versioned(source, in_place));
+  const versioned values(export_dlpack(source, in_place));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(values->dl_tensor.data), source.values().address() + 10);
-  const versioned mask(export_dlpack_versioned(is_valid(source), ordered(tensor_nulls::refuse)));
+  const versioned mask(export_dlpack(is_valid(source), ordered(tensor_nulls::refuse)));
   EXPECT_EQ(mask->dl_tensor.dtype.code, kDLBool);
   ASSERT_EQ(mask->dl_tensor.shape[0], 100);
   const auto valid = seen<std::uint8_t>(mask->dl_tensor);
@@ -157,8 +155,7 @@ TEST_P(dlpack_nulls, bits_are_expanded_and_filled) {
                                             column::unknown_nulls,
                                             {validity(), filled(bits.data(), bits.size())},
                                             {}});
-  const versioned tensor(
-      export_dlpack_versioned(flags.slice(7, 100), ordered(tensor_nulls::fill, std::int64_t{0})));
+  const versioned tensor(export_dlpack(flags.slice(7, 100), ordered(tensor_nulls::fill, std::int64_t{0})));
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto values = seen<std::uint8_t>(tensor->dl_tensor);
   for (std::int64_t i = 0; i < 100; ++i) {
@@ -172,7 +169,7 @@ TEST_P(dlpack_nulls, a_filled_tensor_for_the_host_is_one_download) {
   dlpack_export how = ordered(tensor_nulls::fill, std::int64_t{-1});
   how.stream.reset();
   how.target = tensor_device{kDLCPU, 0};
-  const versioned tensor(export_dlpack_versioned(source, how));
+  const versioned tensor(export_dlpack(source, how));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[0], 0);
   EXPECT_EQ(static_cast<const std::int32_t*>(tensor->dl_tensor.data)[1], -1);
@@ -189,10 +186,10 @@ TEST_P(dlpack_nulls, temporal_types_are_exported_as_integers_on_request) {
         bits == 32 ? numbers<std::int32_t>(type, false) : numbers<std::int64_t>(type, false);
     dlpack_export how = ordered(tensor_nulls::refuse);
     how.codes = true;
-    EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack_versioned(source, how)); }), errc::exchange);
+    EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack(source, how)); }), errc::exchange);
     how.reinterpret = true;
     how.copy = copy_policy::never;
-    const versioned tensor(export_dlpack_versioned(source.slice(4, 6), how));
+    const versioned tensor(export_dlpack(source.slice(4, 6), how));
     EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLInt);
     EXPECT_EQ(tensor->dl_tensor.dtype.bits, bits);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data),
@@ -203,8 +200,7 @@ TEST_P(dlpack_nulls, temporal_types_are_exported_as_integers_on_request) {
 TEST_P(dlpack_nulls, integers_of_a_timestamp_may_have_nulls_filled) {
   dlpack_export how = ordered(tensor_nulls::fill, std::int64_t{-1});
   how.reinterpret = true;
-  const versioned tensor(
-      export_dlpack_versioned(numbers<std::int64_t>(data_type::parse("tsu:")).slice(0, 3), how));
+  const versioned tensor(export_dlpack(numbers<std::int64_t>(data_type::parse("tsu:")).slice(0, 3), how));
   EXPECT_EQ(seen<std::int64_t>(tensor->dl_tensor), (std::vector<std::int64_t>{0, -1, 2}));
 }
 
@@ -220,9 +216,9 @@ TEST_P(dlpack_nulls, dictionaries_are_exported_as_indices_on_request) {
               std::make_shared<const column>(numbers<std::int64_t>(data_type(type_id::int64), false))});
   dlpack_export how = ordered(tensor_nulls::refuse);
   how.reinterpret = true;
-  EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack_versioned(source, how)); }), errc::exchange);
+  EXPECT_EQ(refusal([&] { static_cast<void>(export_dlpack(source, how)); }), errc::exchange);
   how.codes = true;
-  const versioned tensor(export_dlpack_versioned(source.slice(10, 3), how));
+  const versioned tensor(export_dlpack(source.slice(10, 3), how));
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLUInt);
   EXPECT_EQ(tensor->dl_tensor.dtype.bits, 16);
   EXPECT_EQ(seen<std::uint16_t>(tensor->dl_tensor), (std::vector<std::uint16_t>{10, 11, 12}));

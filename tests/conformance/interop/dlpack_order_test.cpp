@@ -88,7 +88,7 @@ protected:
     const buffer values = filled(1);
     const auto held = close_gate(ours().native_handle());
     fill(values, 2, ours());
-    const versioned tensor(export_dlpack_versioned(of(values), {named, std::nullopt, copy_policy::never}));
+    const versioned tensor(export_dlpack(of(values), {named, std::nullopt, copy_policy::never}));
     queue_foreign_read(tensor->dl_tensor, consumer);
     if (held) {
       EXPECT_FALSE(device().stream_idle(consumer)) << "the consumer did not wait for the last write";
@@ -105,8 +105,8 @@ protected:
     {
       const column taken = import_dlpack(ctx(), lent.get(), how);
       use_token token(ours(), {reads(taken.values()), writes(sink())});
-      ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), tensor_bytes,
-                           within(), ours());
+      ctx()->copies().copy(token.span<char>(sink()).data(), token.span<const char>(taken.values()).data(),
+                           tensor_bytes, within(), ours());
     }
     if (held) {
       EXPECT_FALSE(ours().idle()) << "our read did not wait for the producer";
@@ -160,7 +160,7 @@ TEST_P(dlpack_order, stream_minus_1_is_not_synchronised) {
   }
   expect_races();
   fill(values, 2, ours());
-  const versioned tensor(export_dlpack_versioned(of(values), support::export_on(-1)));
+  const versioned tensor(export_dlpack(of(values), support::export_on(-1)));
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   device().synchronize_stream(foreign().native_handle());
   held->open();
@@ -169,8 +169,7 @@ TEST_P(dlpack_order, stream_minus_1_is_not_synchronised) {
 
 TEST_P(dlpack_order, a_copy_for_stream_minus_1_is_finished_at_hand_over) {
   const buffer values = filled(3);
-  const versioned tensor(
-      export_dlpack_versioned(of(values), {unordered(), std::nullopt, copy_policy::always}));
+  const versioned tensor(export_dlpack(of(values), {unordered(), std::nullopt, copy_policy::always}));
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   device().synchronize_stream(foreign().native_handle());
   EXPECT_TRUE(holds(sink(), 3));
@@ -179,8 +178,7 @@ TEST_P(dlpack_order, a_copy_for_stream_minus_1_is_finished_at_hand_over) {
 TEST_P(dlpack_order, a_copy_is_ordered_after_the_write_and_before_the_consumer) {
   const buffer values = filled(1);
   fill(values, 4, ours());
-  const versioned tensor(
-      export_dlpack_versioned(of(values), {number(foreign()), std::nullopt, copy_policy::always}));
+  const versioned tensor(export_dlpack(of(values), {number(foreign()), std::nullopt, copy_policy::always}));
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   device().synchronize_stream(foreign().native_handle());
   EXPECT_TRUE(holds(sink(), 4));
@@ -188,7 +186,7 @@ TEST_P(dlpack_order, a_copy_is_ordered_after_the_write_and_before_the_consumer) 
 
 void dlpack_order::expect_released_memory_is_not_given_to_others(copy_policy copy) {
   auto values = std::optional(filled(5));
-  versioned tensor(export_dlpack_versioned(of(*values), {number(foreign()), std::nullopt, copy}));
+  versioned tensor(export_dlpack(of(*values), {number(foreign()), std::nullopt, copy}));
   const auto held = close_gate(foreign().native_handle());
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   tensor.reset();
@@ -215,8 +213,7 @@ TEST_P(dlpack_order, a_copy_released_during_a_foreign_read_is_not_reused) {
 
 TEST_P(dlpack_order, a_write_waits_for_an_outstanding_consumer) {
   const buffer values = filled(6);
-  const versioned tensor(
-      export_dlpack_versioned(of(values), {number(foreign()), std::nullopt, copy_policy::never}));
+  const versioned tensor(export_dlpack(of(values), {number(foreign()), std::nullopt, copy_policy::never}));
   const auto held = close_gate(foreign().native_handle());
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   fill(values, 7, ours());
@@ -271,7 +268,7 @@ TEST_P(dlpack_order, filled_nulls_are_ordered_after_the_write_and_before_the_con
   const auto held = close_gate(ours().native_handle());
   fill(validity, 0x55, ours());
   fill(values, 4, ours());
-  const versioned tensor(export_dlpack_versioned(source, how));
+  const versioned tensor(export_dlpack(source, how));
   queue_foreign_read(tensor->dl_tensor, foreign().native_handle());
   if (held) {
     EXPECT_FALSE(device().stream_idle(foreign().native_handle()));
@@ -316,8 +313,8 @@ TEST_P(dlpack_order, an_import_after_minus_1_waits_for_nothing) {
   const column taken = import_dlpack(ctx(), lent.get(), support::import_after(-1));
   {
     use_token token(ours(), {reads(taken.values()), writes(sink())});
-    ctx()->copies().copy(token.mutable_data<char>(sink()), token.data<char>(taken.values()), tensor_bytes,
-                         within(), ours());
+    ctx()->copies().copy(token.span<char>(sink()).data(), token.span<const char>(taken.values()).data(),
+                         tensor_bytes, within(), ours());
   }
   ctx()->synchronize(ours());
   held->open();
@@ -350,7 +347,7 @@ TEST_P(dlpack_order, a_view_of_managed_memory_waits_for_its_producer) {
     {
       const column taken = import_dlpack(gpu, lent.get(), {named, copy_policy::never});
       use_token token(work, {reads(taken.values())});
-      gpu->copies().copy(seen.data(), token.data<char>(taken.values()), tensor_bytes,
+      gpu->copies().copy(seen.data(), token.span<const char>(taken.values()).data(), tensor_bytes,
                          copy_kind::device_to_host, work);
     }
     EXPECT_FALSE(work.idle()) << "our read did not wait for the producer";

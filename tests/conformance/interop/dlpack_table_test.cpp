@@ -33,7 +33,7 @@ protected:
 
 TEST_P(dlpack_table, equally_spaced_columns_of_one_allocation_are_a_tensor_without_a_copy) {
   const table source = rows_of({spaced<std::int32_t>(type_id::int32, 3, 10, 16)}).slice(2, 5);
-  const versioned_tensor tensor(export_dlpack_versioned(source, here(copy_policy::never)));
+  const versioned_tensor tensor(export_dlpack(source, here(copy_policy::never)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
   EXPECT_EQ(shape_of(tensor->dl_tensor), (extents{5, 3}));
   EXPECT_EQ(strides_of(tensor->dl_tensor), (extents{1, 16}));
@@ -41,7 +41,7 @@ TEST_P(dlpack_table, equally_spaced_columns_of_one_allocation_are_a_tensor_witho
             (std::vector<std::int32_t>{2, 18, 34, 3, 19, 35, 4, 20, 36, 5, 21, 37, 6, 22, 38}));
   dlpack_export how = here(copy_policy::never);
   how.order = tensor_order::column;
-  const versioned_tensor by_columns(export_dlpack_versioned(source, how));
+  const versioned_tensor by_columns(export_dlpack(source, how));
   EXPECT_EQ(by_columns->dl_tensor.data, tensor->dl_tensor.data);
   how.order = tensor_order::row;
   expect_refused(source, how, errc::exchange, "not equally spaced in one allocation in the requested order");
@@ -56,11 +56,11 @@ TEST_P(dlpack_table, columns_that_are_not_equally_spaced_are_copied) {
                                                    {even[1], even[1]}};
   for (const std::vector<column>& columns : elsewhere) {
     expect_refused(rows_of({columns}), here(copy_policy::never), errc::exchange, "equally spaced");
-    const versioned_tensor tensor(export_dlpack_versioned(rows_of({columns}), here()));
+    const versioned_tensor tensor(export_dlpack(rows_of({columns}), here()));
     EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
     EXPECT_EQ(strides_of(tensor->dl_tensor), (extents{static_cast<std::int64_t>(columns.size()), 1}));
   }
-  const versioned_tensor last(export_dlpack_versioned(rows_of({elsewhere[2]}), here()));
+  const versioned_tensor last(export_dlpack(rows_of({elsewhere[2]}), here()));
   EXPECT_EQ(seen<std::int32_t>(last->dl_tensor),
             (std::vector<std::int32_t>{0, 4, 50, 1, 5, 51, 2, 6, 52, 3, 7, 53}));
 }
@@ -69,16 +69,14 @@ TEST_P(dlpack_table, a_single_column_or_row_has_both_memory_orders) {
   dlpack_export how = here(copy_policy::never);
   for (const tensor_order order : {tensor_order::any, tensor_order::row, tensor_order::column}) {
     how.order = order;
-    const versioned_tensor column(
-        export_dlpack_versioned(rows_of({{counted<float>(type_id::float32, 4, 0)}}), how));
+    const versioned_tensor column(export_dlpack(rows_of({{counted<float>(type_id::float32, 4, 0)}}), how));
     EXPECT_EQ(shape_of(column->dl_tensor), (extents{4, 1}));
     EXPECT_EQ(column->dl_tensor.strides[0], 1);
-    const versioned_tensor row(
-        export_dlpack_versioned(rows_of({spaced<float>(type_id::float32, 5, 1, 1)}), how));
+    const versioned_tensor row(export_dlpack(rows_of({spaced<float>(type_id::float32, 5, 1, 1)}), how));
     EXPECT_EQ(shape_of(row->dl_tensor), (extents{1, 5}));
     EXPECT_EQ(row->dl_tensor.strides[1], 1);
     const versioned_tensor none(
-        export_dlpack_versioned(rows_of({spaced<float>(type_id::float32, 2, 5, 5)}).slice(3, 0), how));
+        export_dlpack(rows_of({spaced<float>(type_id::float32, 2, 5, 5)}).slice(3, 0), how));
     EXPECT_EQ(shape_of(none->dl_tensor), (extents{0, 2}));
     EXPECT_EQ(none->dl_tensor.data, nullptr);
   }
@@ -94,7 +92,7 @@ TEST_P(dlpack_table, batches_become_rows_of_one_tensor_in_either_memory_order) {
   for (const tensor_order order : {tensor_order::any, tensor_order::column}) {
     dlpack_export how = here();
     how.order = order;
-    const versioned_tensor tensor(export_dlpack_versioned(source, how));
+    const versioned_tensor tensor(export_dlpack(source, how));
     EXPECT_EQ(shape_of(tensor->dl_tensor), (extents{4, 2}));
     EXPECT_EQ(strides_of(tensor->dl_tensor),
               order == tensor_order::column ? (extents{1, 4}) : (extents{2, 1}));
@@ -112,12 +110,12 @@ TEST_P(dlpack_table, columns_of_several_types_need_a_type) {
                  "column 'c0' is of type int64, column 'c1' of type float");
   dlpack_export how = here();
   how.type = data_type(type_id::float32);
-  const versioned_tensor tensor(export_dlpack_versioned(source, how));
+  const versioned_tensor tensor(export_dlpack(source, how));
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLFloat);
   EXPECT_EQ(seen<float>(tensor->dl_tensor),
             (std::vector<float>{-1, 7, 250, 0, 0, 8, 251, 1, 1, 9, 252, 1, 2, 10, 253, 0}));
   how.type = data_type(type_id::half_float);
-  const versioned_tensor half(export_dlpack_versioned(source, how));
+  const versioned_tensor half(export_dlpack(source, how));
   EXPECT_EQ(seen<std::uint16_t>(half->dl_tensor)[2], half_bits(250));
   how.type = data_type(type_id::int64);
   expect_refused(source, how, errc::type_mismatch, "column 'c1': values of type float can't become int64");
@@ -127,7 +125,7 @@ TEST_P(dlpack_table, columns_of_several_types_need_a_type) {
   expect_refused(source, how, errc::exchange, "type string has no tensor type");
   const std::array<std::size_t, 2> integers{2, 3};
   how.type = data_type(type_id::int16);
-  const versioned_tensor whole(export_dlpack_versioned(source.select(integers), how));
+  const versioned_tensor whole(export_dlpack(source.select(integers), how));
   EXPECT_EQ(seen<std::int16_t>(whole->dl_tensor),
             (std::vector<std::int16_t>{250, 0, 251, 1, 252, 1, 253, 0}));
 }
@@ -135,7 +133,7 @@ TEST_P(dlpack_table, columns_of_several_types_need_a_type) {
 TEST_P(dlpack_table, the_type_of_a_column_can_be_converted) {
   dlpack_export how = here();
   how.type = data_type(type_id::float64);
-  const versioned_tensor tensor(export_dlpack_versioned(counted<std::int32_t>(type_id::int32, 5, -2), how));
+  const versioned_tensor tensor(export_dlpack(counted<std::int32_t>(type_id::int32, 5, -2), how));
   EXPECT_EQ(seen<double>(tensor->dl_tensor), counting<double>(5, -2));
   how.copy = copy_policy::never;
   expect_refused(counted<std::int32_t>(type_id::int32, 5, 0), how, errc::exchange, "int32 become double");
@@ -150,16 +148,16 @@ TEST_P(dlpack_table, nulls_of_every_column_are_refused_filled_or_masked) {
   dlpack_export how = here();
   how.nulls = tensor_nulls::fill;
   how.fill = 0.5;
-  const versioned_tensor tensor(export_dlpack_versioned(source, how));
+  const versioned_tensor tensor(export_dlpack(source, how));
   EXPECT_EQ(seen<float>(tensor->dl_tensor), (std::vector<float>{2, 12, 3, 0.5, 4, 14, 5, 15}));
   how.nulls = tensor_nulls::nan;
-  const versioned_tensor nan(export_dlpack_versioned(source, how));
+  const versioned_tensor nan(export_dlpack(source, how));
   EXPECT_TRUE(std::isnan(seen<float>(nan->dl_tensor)[3]));
   how.nulls = tensor_nulls::masked;
-  const versioned_tensor values(export_dlpack_versioned(source, how));
+  const versioned_tensor values(export_dlpack(source, how));
   EXPECT_EQ(seen<float>(values->dl_tensor)[3], 13);
   how.nulls = tensor_nulls::mask;
-  const versioned_tensor mask(export_dlpack_versioned(source, how));
+  const versioned_tensor mask(export_dlpack(source, how));
   EXPECT_EQ(mask->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen<std::uint8_t>(mask->dl_tensor), (std::vector<std::uint8_t>{1, 1, 1, 0, 1, 1, 1, 1}));
   how.copy = copy_policy::never;
@@ -172,7 +170,7 @@ TEST_P(dlpack_table, a_tensor_for_the_host_is_one_download) {
   ctx()->copies().reset_counters();
   dlpack_export how = support::export_to({kDLCPU, 0});
   how.order = tensor_order::column;
-  const versioned_tensor tensor(export_dlpack_versioned(source, how));
+  const versioned_tensor tensor(export_dlpack(source, how));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(seen<std::int32_t>(tensor->dl_tensor), (std::vector<std::int32_t>{0, 9, 1, 10, 2, 11, 3, 12}));
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 1U);
@@ -186,7 +184,7 @@ TEST_P(dlpack_table, tables_without_numbers_are_refused) {
 
 TEST_P(dlpack_table, the_legacy_struct_has_the_same_fields) {
   const table source = rows_of({spaced<std::int8_t>(type_id::int8, 2, 3, 4)});
-  const support::held_tensor<DLManagedTensor> tensor(export_dlpack(source, here()));
+  const support::held_tensor<DLManagedTensor> tensor(export_dlpack_legacy(source, here()));
   EXPECT_EQ(strides_of(tensor->dl_tensor), (extents{1, 4}));
   EXPECT_EQ(dlpack_device(source), dlpack_device(source.batches().front().columns.front()));
   EXPECT_EQ(dlpack_device(source.slice(0, 0)), dlpack_device(source));

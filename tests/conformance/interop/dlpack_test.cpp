@@ -37,8 +37,8 @@ protected:
     const stream_ref work = ctx()->work_stream();
     const buffer values = make(content.size());
     use_token token(work, {writes(values)});
-    ctx()->copies().copy(token.mutable_data<std::uint8_t>(values), content.data(), content.size(),
-                         from_host(), work);
+    ctx()->copies().copy(token.span<std::uint8_t>(values).data(), content.data(), content.size(), from_host(),
+                         work);
     token.finish();
     ctx()->synchronize(work);
     ctx()->copies().reset_counters();
@@ -91,12 +91,12 @@ TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
     SCOPED_TRACE(type.name());
     const column whole = numbers(type, 9);
     for (const column& source : {whole, whole.slice(3, 4)}) {
-      const versioned tensor(export_dlpack_versioned(source, here()));
+      const versioned tensor(export_dlpack(source, here()));
       EXPECT_EQ(tensor->version.major, 1U);
       EXPECT_EQ(tensor->version.minor, static_cast<std::uint32_t>(DLPACK_MINOR_VERSION));
       EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
       expect_header(tensor->dl_tensor, source);
-      const legacy old(export_dlpack(source, here()));
+      const legacy old(export_dlpack_legacy(source, here()));
       expect_header(old->dl_tensor, source);
     }
   }
@@ -105,9 +105,9 @@ TEST_P(dlpack, the_header_of_every_type_and_slice_is_exact_in_both_structs) {
 TEST_P(dlpack, a_round_trip_shares_memory_and_ordering_without_an_import) {
   const column source = numbers(data_type(type_id::float64), 100).slice(10, 50);
   const memory_statistics before = ctx()->reports().statistics();
-  DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
+  dlpack_tensor tensor = export_dlpack(source, here());
   {
-    const column back = import_dlpack(ctx(), tensor, ordered(copy_policy::never));
+    const column back = import_dlpack(ctx(), std::move(tensor), ordered(copy_policy::never));
     EXPECT_EQ(back.type(), source.type());
     EXPECT_EQ(back.length(), 50);
     EXPECT_EQ(back.values().address(), source.values().address() + 10 * sizeof(double));
@@ -124,9 +124,9 @@ TEST_P(dlpack, a_round_trip_shares_memory_and_ordering_without_an_import) {
 
 TEST_P(dlpack, a_reimported_column_outlives_its_source) {
   std::optional<column> source(numbers(data_type(type_id::int32), 64));
-  DLManagedTensor* const tensor = export_dlpack(source->slice(4, 8), here());
+  dlpack_legacy_tensor tensor = export_dlpack_legacy(source->slice(4, 8), here());
   source.reset();
-  const column back = import_dlpack(ctx(), tensor, ordered());
+  const column back = import_dlpack(ctx(), std::move(tensor), ordered());
   EXPECT_FALSE(back.values().owner()->external());
   const auto all = counting(256);
   EXPECT_EQ(read(back.values()), std::vector<std::uint8_t>(all.begin() + 16, all.begin() + 48));
@@ -134,8 +134,7 @@ TEST_P(dlpack, a_reimported_column_outlives_its_source) {
 
 TEST_P(dlpack, a_reimported_copy_keeps_its_storage) {
   const column source = numbers(data_type(type_id::int32), 16);
-  const column back =
-      import_dlpack(ctx(), export_dlpack_versioned(source, here(copy_policy::always)), ordered());
+  const column back = import_dlpack(ctx(), export_dlpack(source, here(copy_policy::always)), ordered());
   EXPECT_FALSE(back.values().owner()->external());
   EXPECT_NE(back.values().owner(), source.values().owner());
   EXPECT_EQ(read(back.values()), counting(64));
@@ -143,10 +142,10 @@ TEST_P(dlpack, a_reimported_copy_keeps_its_storage) {
 
 TEST_P(dlpack, a_reimported_slice_of_a_tensor_has_its_rows) {
   const column source = numbers(data_type(type_id::uint8), 32);
-  DLManagedTensorVersioned* const tensor = export_dlpack_versioned(source, here());
+  dlpack_tensor tensor = export_dlpack(source, here());
   tensor->dl_tensor.byte_offset = 3;
   tensor->dl_tensor.shape[0] = 5;
-  const column part = import_dlpack(ctx(), tensor, ordered());
+  const column part = import_dlpack(ctx(), std::move(tensor), ordered());
   EXPECT_EQ(part.values().owner(), source.values().owner());
   EXPECT_EQ(read(part.values()), (std::vector<std::uint8_t>{4, 5, 6, 7, 8}));
 }
@@ -164,7 +163,7 @@ TEST_P(dlpack, a_tensor_can_be_allocated_under_the_budget) {
             static_cast<std::int32_t>(ctx()->device().kind));
   const stream_handle work = ctx()->work_stream().native_handle();
   device().fill(tensor->dl_tensor.data, 0, 30, work);
-  const column taken = import_dlpack(ctx(), tensor.release(), ordered());
+  const column taken = import_dlpack(ctx(), std::move(tensor), ordered());
   EXPECT_TRUE(taken.child(0).values().owner()->writable());
   EXPECT_EQ(read(taken.child(0).values()), std::vector<std::uint8_t>(30, 0));
   EXPECT_EQ(ctx()->reports().statistics().budget.current, before + 30) << "counted once";
@@ -188,13 +187,13 @@ TEST_P(dlpack, read_only_memory_stays_read_only) {
 
 TEST_P(dlpack, a_legacy_round_trip_has_the_same_bytes) {
   const column source = numbers(data_type(type_id::int32), 16);
-  const column back = import_dlpack(ctx(), export_dlpack(source, here()), ordered());
+  const column back = import_dlpack(ctx(), export_dlpack_legacy(source, here()), ordered());
   EXPECT_EQ(read(back.values()), counting(64));
 }
 
 TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
   std::optional<column> source(numbers(data_type(type_id::int64), 1000));
-  versioned tensor(export_dlpack_versioned(*source, here()));
+  versioned tensor(export_dlpack(*source, here()));
   source.reset();
   EXPECT_EQ(ctx()->reports().statistics().budget.current, 8000U);
   EXPECT_EQ(seen(tensor->dl_tensor), counting(8000));
@@ -205,7 +204,7 @@ TEST_P(dlpack, the_deleter_runs_on_another_thread_after_the_column_is_gone) {
 
 TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
   const std::weak_ptr<context> alive = context_->weak_from_this();
-  versioned tensor(export_dlpack_versioned(numbers(data_type(type_id::int8), 64), here()));
+  versioned tensor(export_dlpack(numbers(data_type(type_id::int8), 64), here()));
   context_->work_stream().owner().synchronize_stream(context_->work_stream().native_handle());
   context_.reset();
   EXPECT_FALSE(alive.expired()) << "the tensor keeps its context";
@@ -215,7 +214,7 @@ TEST_P(dlpack, the_deleter_runs_after_the_last_user_of_the_context_is_gone) {
 
 TEST_P(dlpack, a_copy_is_the_consumers_own_and_counted_as_a_copy) {
   const column source = numbers(data_type(type_id::int16), 40).slice(4, 20);
-  const versioned tensor(export_dlpack_versioned(source, here(copy_policy::always)));
+  const versioned tensor(export_dlpack(source, here(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_NE(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address() + 8);
   EXPECT_EQ(copies(), (traffic{1, 1, 40}));
@@ -233,21 +232,21 @@ TEST_P(dlpack, bits_are_expanded_by_one_kernel) {
   const column bits = column::make(
       ctx(),
       {data_type(type_id::boolean), 16, 0, 0, {{}, numbers(data_type(type_id::uint8), 2).values()}, {}});
-  const versioned tensor(export_dlpack_versioned(bits.slice(1, 10), here()));
+  const versioned tensor(export_dlpack(bits.slice(1, 10), here()));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   EXPECT_EQ(seen(tensor->dl_tensor), (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host, traffic{});
-  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(bits, here(copy_policy::never))), error);
+  EXPECT_THROW(static_cast<void>(export_dlpack(bits, here(copy_policy::never))), error);
 }
 
 TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   const column source = numbers(data_type(type_id::uint32), 32).slice(1, 30);
-  const versioned none(export_dlpack_versioned(source.slice(3, 0), support::export_to({kDLCPU, 0})));
+  const versioned none(export_dlpack(source.slice(3, 0), support::export_to({kDLCPU, 0})));
   EXPECT_EQ(none->dl_tensor.data, nullptr);
   EXPECT_EQ(none->dl_tensor.shape[0], 0);
   ctx()->copies().reset_counters();
-  const versioned tensor(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
+  const versioned tensor(export_dlpack(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCPU);
   EXPECT_EQ(tensor->dl_tensor.device.device_id, 0);
   const auto* const bytes = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
@@ -262,12 +261,12 @@ TEST_P(dlpack, a_tensor_for_the_host_is_one_download_or_the_memory_itself) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes) == source.values().address() + 4, view);
   const dlpack_export forbidden{std::nullopt, tensor_device{kDLCPU, 0}, copy_policy::never};
   if (view) {
-    EXPECT_NO_THROW(versioned(export_dlpack_versioned(source, forbidden)));
+    EXPECT_NO_THROW(versioned(export_dlpack(source, forbidden)));
   } else {
-    EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, forbidden)), error);
+    EXPECT_THROW(static_cast<void>(export_dlpack(source, forbidden)), error);
   }
   const dlpack_export streamed{1, tensor_device{kDLCPU, 0}, copy_policy::when_needed};
-  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(source, streamed)), error);
+  EXPECT_THROW(static_cast<void>(export_dlpack(source, streamed)), error);
 }
 
 TEST_P(dlpack, a_tensor_in_host_memory_is_one_upload_or_a_view) {
@@ -436,7 +435,7 @@ TEST_P(dlpack, a_million_exchanges_leak_nothing) {
   const memory_statistics before = ctx()->reports().statistics();
   const int rounds = ctx()->on_host() ? 500'000 : 50'000; // two exchanges each; devices are slower
   for (int i = 0; i < rounds; ++i) {
-    const column back = import_dlpack(ctx(), export_dlpack_versioned(source, here()), ordered());
+    const column back = import_dlpack(ctx(), export_dlpack(source, here()), ordered());
     ASSERT_EQ(back.values().address(), source.values().address());
     const column foreign = import_dlpack(ctx(), lent.get(), ordered());
     ASSERT_EQ(foreign.values().address(), source.values().address());

@@ -28,14 +28,12 @@ constexpr std::int64_t handed_rows = 1 << 12;
 
 class handed_out_arrays : public arrow_test {
 protected:
-  [[nodiscard]] static owned_device_array on_device(const column& source) {
-    owned_device_array made;
-    export_device_column(source, *made.out());
+  [[nodiscard]] static arrow_device_array on_device(const column& source) {
+    arrow_device_array made = export_device_column(source);
     return made;
   }
-  [[nodiscard]] static owned_array on_host(const column& source) {
-    owned_array made;
-    export_column(source, *made.out());
+  [[nodiscard]] static arrow_array on_host(const column& source) {
+    arrow_array made = export_column(source);
     return made;
   }
   /// Makes a column of uint8 over the bytes of a buffer.
@@ -71,7 +69,7 @@ TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_a_device_are_refused) {
   }
   for (const with_numbers& each : arrays_with_numbers()) {
     SCOPED_TRACE(each.array->type.name());
-    owned_device_array given = on_device(imported(each.array));
+    arrow_device_array given = on_device(imported(each.array));
     ArrowArray& inner = each.inner(given.get().array);
     const void* const sound = inner.buffers[1];
     inner.buffers[1] = static_cast<const std::byte*>(sound) + 1;
@@ -93,7 +91,7 @@ TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_a_device_are_refused) {
 TEST_P(handed_out_arrays, with_any_misaligned_buffer_on_the_host_are_copied) {
   for (const with_numbers& each : arrays_with_numbers()) {
     SCOPED_TRACE(each.array->type.name());
-    owned_array given = support::to_c(each.array);
+    arrow_array given = support::to_c(each.array);
     ArrowArray& inner = each.inner(given.get());
     const auto bytes = static_cast<std::size_t>(inner.length + inner.offset) * sizeof(std::int64_t);
     std::vector<std::byte> memory(bytes + 8 + 1);
@@ -142,10 +140,10 @@ TEST_P(handed_out_arrays, in_page_locked_memory_are_read_after_their_event) {
     written.ref().record(foreign.ref());
 
     const shared_array stand_in = random_array(type, {handed_rows, 0, nulls::absent}, 1);
-    owned_array host = whole_batch ? support::to_c_batch({stand_in}, handed_rows) : support::to_c(stand_in);
+    arrow_array host = whole_batch ? support::to_c_batch({stand_in}, handed_rows) : support::to_c(stand_in);
     (whole_batch ? *host.get().children[0] : host.get()).buffers[1] = memory.get();
-    owned_device_array given;
-    host.move_to(given.get().array);
+    arrow_device_array given;
+    given.get().array = host.release();
     given.get().device_type = ARROW_DEVICE_CUDA_HOST;
     given.get().sync_event = &handle;
     dictionary_cache dictionaries;
@@ -166,8 +164,8 @@ TEST_P(handed_out_arrays, with_an_event_of_an_unsupported_device_are_refused) {
     if (type == ARROW_DEVICE_CUDA_HOST && to_string(ctx()->device()).starts_with("cuda")) {
       continue; // a CUDA context can wait for this event
     }
-    owned_device_array given;
-    support::to_c(stand_in).move_to(given.get().array);
+    arrow_device_array given;
+    given.get().array = support::to_c(stand_in).release();
     given.get().device_type = type;
     given.get().sync_event = memory.data();
     std::string message;
@@ -237,7 +235,7 @@ TEST_P(handed_out_arrays, are_counted_after_the_last_write_of_their_validity) {
   ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(theirs.ref().native_handle());
   fill(validity, 0x0F, theirs.ref());
-  owned_device_array seen;
+  arrow_device_array seen;
   open_while_the_host_waits(held, [&] { seen = on_device(ours); });
   EXPECT_EQ(seen.get().array.null_count, ctx()->on_host() ? -1 : handed_rows / 2);
 }
@@ -268,7 +266,7 @@ TEST_P(handed_out_arrays, without_bytes_have_non_null_device_addresses) {
                                    shared(codes), random_array(words, {0, 0, nulls::absent, true}, 2)}) {
     SCOPED_TRACE(::testing::Message() << each->type.name() << ", " << each->length << " rows");
     const column ours = imported(each);
-    const owned_device_array seen = on_device(ours);
+    const arrow_device_array seen = on_device(ours);
     std::vector<const void*> addresses;
     append_addresses(seen.get().array, addresses);
     for (const void* const address : addresses) {
@@ -285,8 +283,8 @@ TEST_P(handed_out_arrays, without_rows_have_no_offset_and_no_buffers) {
     SCOPED_TRACE(type.name());
     const column none = imported(random_array(type, {40, 3, nulls::some, true}, 6)).slice(7, 0);
     for (const bool moved : {false, true}) {
-      owned_array host;
-      owned_device_array there;
+      arrow_array host;
+      arrow_device_array there;
       if (moved) {
         there = on_device(none);
       } else {
@@ -309,7 +307,7 @@ TEST_P(handed_out_arrays, in_page_locked_memory_are_exported_after_their_last_wr
   ctx()->synchronize(ctx()->work_stream());
   const auto held = close_gate(theirs.ref().native_handle());
   fill(values, 2, theirs.ref());
-  owned_array seen;
+  arrow_array seen;
   open_while_the_host_waits(held, [&] { seen = on_host(ours); });
   const auto* const bytes = static_cast<const std::uint8_t*>(seen.get().buffers[1]);
   EXPECT_TRUE(std::all_of(bytes, bytes + handed_rows, [](std::uint8_t byte) { return byte == 2; }));
@@ -327,8 +325,8 @@ TEST_P(handed_out_arrays, of_batches_may_have_null_rows_outside_of_their_range) 
   const schema fields{{{"a", number, true, {}}}, {}};
   for (const bool there : {true, false}) {
     for (const std::int64_t first : {8, 7}) {
-      owned_device_array moved;
-      owned_array host = support::to_c(shared(whole));
+      arrow_device_array moved;
+      arrow_array host = support::to_c(shared(whole));
       if (there) {
         moved = on_device(imported(shared(whole)));
       }
@@ -355,11 +353,11 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
   const field described{"x", ours.type(), true, {}};
   const table rows_of_it = table::make(ctx(), {{described}, {}}, {{9, {ours}}});
   for (const bool structs : {true, false}) {
-    owned_device_stream stream;
+    arrow_device_stream stream;
     if (structs) {
-      export_device_stream(rows_of_it, *stream.out());
+      stream = export_device_stream(rows_of_it);
     } else {
-      export_device_stream(described, {ours}, *stream.out());
+      stream = export_device_stream(described, {ours});
     }
     stream.get().device_type = ARROW_DEVICE_CUDA_MANAGED;
     std::string message;
@@ -373,9 +371,9 @@ TEST_P(handed_out_arrays, of_a_stream_are_on_the_device_that_it_names) {
 TEST_P(handed_out_arrays, of_a_stream_are_not_downloaded_in_strict_mode) {
   const column ours = imported(random_array(data_type(type_id::int32), {9, 0, nulls::absent, true}, 1));
   const auto strict = ctx()->copies().forbid_downloads();
-  owned_stream stream;
+  arrow_stream stream;
   const auto refused = unit::code_raised_by([&] {
-    export_stream({"x", ours.type(), true, {}}, {ours, ours}, *stream.out());
+    stream = export_stream({"x", ours.type(), true, {}}, {ours, ours});
   });
   EXPECT_EQ(refused == errc::download_forbidden, !ctx()->on_host()) << "before an array is asked for";
 }

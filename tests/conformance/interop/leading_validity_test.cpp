@@ -43,7 +43,7 @@ protected:
     }
   }
   [[nodiscard]] column on_context(const shared_array& source) const {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     import_options options;
     options.copy = copy_policy::always;
     return import_column(ctx(), {"x", source->type, true, {}}, given.get(), options);
@@ -52,8 +52,7 @@ protected:
     return import_column(ctx(), {"x", type, true, {}}, from);
   }
   static ::testing::AssertionResult same(const column& seen, const shared_array& source) {
-    owned_array there;
-    export_column(seen, *there.out());
+    arrow_array there = export_column(seen);
     return same_rows(there.get(), *source);
   }
   [[nodiscard]] buffer bits(std::uint8_t value) const {
@@ -78,13 +77,12 @@ TEST_P(leading_validity, is_accepted_if_it_is_null_or_all_valid) {
         SCOPED_TRACE(type.name());
         for (const void* const validity :
              {static_cast<const void*>(nullptr), static_cast<const void*>(valid.data())}) {
-          owned_array given = support::to_c(source);
+          arrow_array given = support::to_c(source);
           add_to(given.get(), type, validity);
           EXPECT_TRUE(same(taken(type, given.get()), source));
         }
         const buffer there = bits(0xff);
-        owned_device_array given;
-        export_device_column(on_context(source), *given.out());
+        arrow_device_array given = export_device_column(on_context(source));
         add_to(given.get().array, type, reinterpret_cast<const void*>(there.address()));
         EXPECT_TRUE(same(import_device_column(ctx(), {"x", type, true, {}}, given.get()), source));
       }
@@ -112,23 +110,22 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
       }
     };
     for (const std::int64_t said : {-1, 2}) {
-      owned_array here = support::to_c(source);
+      arrow_array here = support::to_c(source);
       here.get().null_count = said;
       add_to(here.get(), type, host_bits.data());
       expect_refused([&] { static_cast<void>(taken(type, here.get())); });
-      owned_device_array given;
-      export_device_column(on_context(source).slice(0, 20), *given.out());
+      arrow_device_array given = export_device_column(on_context(source).slice(0, 20));
       given.get().array.null_count = said;
       add_to(given.get().array, type, reinterpret_cast<const void*>(there.address()));
       expect_refused([&] {
         static_cast<void>(import_device_column(ctx(), {"x", type, true, {}}, given.get()));
       });
     }
-    owned_array counted = support::to_c(source);
+    arrow_array counted = support::to_c(source);
     counted.get().null_count = 2;
     add_to(counted.get(), type, nullptr);
     expect_refused([&] { static_cast<void>(taken(type, counted.get())); });
-    owned_array unknown = support::to_c(source);
+    arrow_array unknown = support::to_c(source);
     unknown.get().null_count = -1;
     add_to(unknown.get(), type, nullptr);
     EXPECT_TRUE(same(taken(type, unknown.get()), source)) << "no validity, no nulls";
@@ -138,7 +135,7 @@ TEST_P(leading_validity, of_a_union_with_a_null_is_refused_with_its_number) {
 TEST_P(leading_validity, is_refused_for_types_that_have_a_validity) {
   for (const char* const format : {"i", "u", "b"}) {
     const data_type type = data_type::parse(format);
-    owned_array given = support::to_c(random_array(type, {20, 3, nulls::some, true}, 4));
+    arrow_array given = support::to_c(random_array(type, {20, 3, nulls::some, true}, 4));
     std::vector<const void*> buffers{nullptr};
     buffers.insert(buffers.end(), given.get().buffers, given.get().buffers + given.get().n_buffers);
     given.get().buffers = buffers.data();

@@ -14,7 +14,7 @@ protected:
   }
   template <class Value>
   [[nodiscard]] std::vector<Value> shown(const column& source) const {
-    const versioned_tensor tensor(export_dlpack_versioned(source, here(copy_policy::never)));
+    const versioned_tensor tensor(export_dlpack(source, here(copy_policy::never)));
     return seen<Value>(tensor->dl_tensor);
   }
 };

@@ -21,14 +21,13 @@ using support::random_array;
 class own_arrays : public context_test {
 protected:
   [[nodiscard]] column made(const data_type& type) const {
-    owned_array given = support::to_c(random_array(type, {200, 0, nulls::some, false}, 5));
+    arrow_array given = support::to_c(random_array(type, {200, 0, nulls::some, false}, 5));
     import_options options;
     options.copy = copy_policy::always;
     return import_column(ctx(), {"x", type, true, {}}, given.get(), options);
   }
-  [[nodiscard]] static owned_device_array exported(const column& source) {
-    owned_device_array given;
-    export_device_column(source, *given.out());
+  [[nodiscard]] static arrow_device_array exported(const column& source) {
+    arrow_device_array given = export_device_column(source);
     return given;
   }
   [[nodiscard]] static column taken(const std::shared_ptr<context>& where, const data_type& type,
@@ -74,8 +73,7 @@ TEST_P(own_arrays, in_host_memory_share_their_storages_too) {
   }
   const data_type type(type_id::string);
   const column ours = made(type);
-  owned_array given;
-  export_column(ours, *given.out());
+  arrow_array given = export_column(ours);
   const column seen = import_column(ctx(), {"x", type, true, {}}, given.get());
   expect_same_storages(seen, ours);
 }
@@ -111,7 +109,7 @@ TEST_P(own_arrays, are_recognised_while_an_export_lives) {
   EXPECT_EQ(taken(ctx(), type, second).values().owner(), ours.values().owner())
       << "one export of two is over";
   // The same addresses without a live export: the memory may belong to any library by now.
-  owned_device_array shown = exported(ours);
+  arrow_device_array shown = exported(ours);
   ArrowDeviceArray bare = shown.get();
   const std::vector<const void*> buffers{nullptr, bare.array.buffers[1]};
   bare.array.buffers = const_cast<const void**>(buffers.data());
@@ -146,8 +144,8 @@ TEST_P(own_arrays, wait_for_writes_of_the_consumer) {
   {
     // A copy within the device, because a copy to the host would wait for the gate itself.
     use_token token(ctx()->work_stream(), {reads(ours.values()), writes(sink)});
-    ctx()->copies().copy(token.mutable_data<char>(sink), token.data<char>(ours.values()), rows, within(),
-                         ctx()->work_stream());
+    ctx()->copies().copy(token.span<char>(sink).data(), token.span<const char>(ours.values()).data(), rows,
+                         within(), ctx()->work_stream());
     token.finish();
   }
   if (held) {

@@ -53,11 +53,9 @@ TEST_P(golden_exchange, tables_pass_the_streams_of_the_host_and_of_the_device) {
   for (const auto& path : files_) {
     SCOPED_TRACE(path.string());
     const table seen = read(path);
-    arrow_owned<ArrowArrayStream> on_host;
-    export_stream(seen, *on_host.out());
+    arrow_owned<ArrowArrayStream> on_host = export_stream(seen);
     EXPECT_TRUE(same_contents(import_stream(ctx(), on_host.get()), expected(path)));
-    arrow_owned<ArrowDeviceArrayStream> on_device;
-    export_device_stream(seen, *on_device.out());
+    arrow_owned<ArrowDeviceArrayStream> on_device = export_device_stream(seen);
     const imported_stream again = import_device_stream(ctx(), on_device.get());
     EXPECT_TRUE(again.of_structs);
     EXPECT_TRUE(same_contents(again.rows, expected(path)));
@@ -72,11 +70,9 @@ TEST_P(golden_exchange, batches_pass_the_arrays_of_the_host_and_of_the_device) {
     std::vector<batch> by_device;
     dictionary_cache known;
     for (std::size_t b = 0; b < seen.batches().size(); ++b) {
-      owned_array on_host;
-      export_batch(seen, b, *on_host.out());
+      arrow_array on_host = export_batch(seen, b);
       by_host.push_back(import_batch(ctx(), seen.fields(), on_host.get(), known));
-      owned_device_array on_device;
-      export_device_batch(seen, b, *on_device.out());
+      arrow_device_array on_device = export_device_batch(seen, b);
       by_device.push_back(import_device_batch(ctx(), seen.fields(), on_device.get(), known));
     }
     EXPECT_TRUE(same_contents(table::make(ctx(), seen.fields(), std::move(by_host)), expected(path)));

@@ -218,8 +218,8 @@ TEST_P(packed, a_pending_write_to_the_body_is_waited_for) {
   const auto held = close_gate(other.ref().native_handle());
   {
     use_token token(other.ref(), {reads(made.body), writes(late)});
-    ctx()->copies().copy(token.mutable_data<std::byte>(late), token.data<std::byte>(made.body), late.size(),
-                         within(), other.ref());
+    ctx()->copies().copy(token.span<std::byte>(late).data(), token.span<const std::byte>(made.body).data(),
+                         late.size(), within(), other.ref());
     token.finish();
   }
   std::optional<table> back;
@@ -303,7 +303,7 @@ TEST_P(packed, mutated_bodies_are_an_error_or_a_readable_table) {
     }
     {
       use_token token(ctx()->work_stream(), {writes(body)});
-      ctx()->copies().copy(token.mutable_data<std::byte>(body), damaged.data(), damaged.size(),
+      ctx()->copies().copy(token.span<std::byte>(body).data(), damaged.data(), damaged.size(),
                            ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device,
                            ctx()->work_stream());
       token.finish();

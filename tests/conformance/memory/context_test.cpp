@@ -26,8 +26,8 @@ TEST_P(contexts, count_each_copy_by_its_kind) {
   {
     use_token token(ctx()->work_stream(), {writes(b)});
     ctx()->copies().count_transfer(up);
-    ctx()->copies().copy(token.mutable_data<char>(b), host.data(), 600, up, token.stream());
-    ctx()->copies().copy(token.mutable_data<char>(b) + 600, host.data(), 400, up, token.stream());
+    ctx()->copies().copy(token.span<char>(b).data(), host.data(), 600, up, token.stream());
+    ctx()->copies().copy(token.span<char>(b).data() + 600, host.data(), 400, up, token.stream());
   }
   const counter_values seen = ctx()->copies().read_counters();
   const traffic expected{1, 2, 1000};
@@ -43,7 +43,7 @@ TEST_P(contexts, count_events_only_between_different_streams) {
   const auto use_on = [&](const stream_ref& stream) {
     const buffer b = buffer::allocate(ctx(), 4096, stream, "one");
     const use_token token(stream, {writes(b)});
-    ctx()->copies().fill(token.mutable_data<char>(b), 1, 4096, stream);
+    ctx()->copies().fill(token.span<char>(b).data(), 1, 4096, stream);
     return b;
   };
   static_cast<void>(use_on(ctx()->work_stream())); // the first use of a slab waits for its allocation
@@ -66,17 +66,18 @@ TEST_P(contexts, count_scalar_reads_separately_and_limit_them) {
   fill(b, 0x11, ctx()->work_stream());
   use_token token(ctx()->work_stream(), {reads(b)});
   std::uint64_t value = 0;
-  ctx()->copies().read_scalar(&value, token.data<std::uint64_t>(b), sizeof value, token.stream());
+  ctx()->copies().read_scalar(&value, token.span<const std::uint64_t>(b).data(), sizeof value,
+                              token.stream());
   EXPECT_EQ(value, 0x1111111111111111U);
   const traffic expected{1, 1, sizeof value};
   EXPECT_EQ(ctx()->copies().read_counters().scalars, expected);
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host, traffic{});
   EXPECT_EQ(ctx()->copies().read_counters().synchronizations, ctx()->on_host() ? 0U : 1U);
   std::uint8_t big[17] = {};
-  ctx()->copies().read_scalar(big, token.data<char>(b), 16, token.stream());
+  ctx()->copies().read_scalar(big, token.span<const char>(b).data(), 16, token.stream());
   EXPECT_EQ(std::count(std::begin(big), std::end(big), 0x11), 16);
   try {
-    ctx()->copies().read_scalar(big, token.data<char>(b), 17, token.stream());
+    ctx()->copies().read_scalar(big, token.span<const char>(b).data(), 17, token.stream());
     ADD_FAILURE() << "not refused";
   } catch (const error& e) {
     EXPECT_EQ(e.message(), "can't read a scalar of 17 bytes: at most 16 are supported");
@@ -336,7 +337,8 @@ TEST_P(contexts, refuse_downloads_in_strict_mode_before_they_happen) {
   std::uint32_t value = 0;
   {
     const use_token token(ctx()->work_stream(), {reads(b)});
-    ctx()->copies().read_scalar(&value, token.data<std::uint8_t>(b), sizeof value, ctx()->work_stream());
+    ctx()->copies().read_scalar(&value, token.span<const std::uint8_t>(b).data(), sizeof value,
+                                ctx()->work_stream());
   }
   EXPECT_EQ(value, 0x07070707U) << "metadata may be read";
   strict.reset();
@@ -440,13 +442,13 @@ TEST_P(contexts, tokens_give_access_only_to_their_buffers) {
   const buffer a = make(64);
   const buffer b = make(64);
   use_token token(ctx()->work_stream(), {reads(a), reads(buffer{})});
-  EXPECT_EQ(token.data<char>(buffer{}), nullptr) << "an absent buffer";
-  EXPECT_NE(token.data<double>(a), nullptr);
-  EXPECT_THROW(static_cast<void>(token.data<char>(b)), error);
-  EXPECT_THROW(static_cast<void>(token.mutable_data<char>(a)), error);
-  EXPECT_THROW(static_cast<void>(token.data<double>(a.slice(1, 8))), error) << "misaligned";
+  EXPECT_EQ(token.span<const char>(buffer{}).data(), nullptr) << "an absent buffer";
+  EXPECT_NE(token.span<const double>(a).data(), nullptr);
+  EXPECT_THROW(static_cast<void>(token.span<const char>(b).data()), error);
+  EXPECT_THROW(static_cast<void>(token.span<char>(a).data()), error);
+  EXPECT_THROW(static_cast<void>(token.span<const double>(a.slice(1, 8)).data()), error) << "misaligned";
   token.finish();
-  EXPECT_THROW(static_cast<void>(token.data<char>(a)), error) << "after the end";
+  EXPECT_THROW(static_cast<void>(token.span<const char>(a).data()), error) << "after the end";
 }
 
 SAETA_CONFORMANCE_SUITE(contexts);

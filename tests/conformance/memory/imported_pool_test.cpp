@@ -43,14 +43,14 @@ protected:
   static void fill(const buffer& bytes, std::uint8_t value) {
     const std::shared_ptr<context>& ctx = bytes.owner()->ctx();
     use_token token(ctx->work_stream(), {writes(bytes)});
-    ctx->copies().fill(token.mutable_data<std::byte>(bytes), value, bytes.size(), ctx->work_stream());
+    ctx->copies().fill(token.span<std::byte>(bytes).data(), value, bytes.size(), ctx->work_stream());
   }
   static std::vector<std::uint8_t> content(const buffer& bytes) {
     const std::shared_ptr<context>& ctx = bytes.owner()->ctx();
     std::vector<std::uint8_t> found(bytes.size());
     use_token token(ctx->work_stream(), {reads(bytes)});
-    ctx->copies().copy(found.data(), token.data<std::byte>(bytes), found.size(), copy_kind::device_to_host,
-                       ctx->work_stream());
+    ctx->copies().copy(found.data(), token.span<const std::byte>(bytes).data(), found.size(),
+                       copy_kind::device_to_host, ctx->work_stream());
     token.finish();
     ctx->synchronize(ctx->work_stream());
     return found;
@@ -258,7 +258,7 @@ TEST_P(imported_pools, are_unmapped_after_the_importers_work_and_before_the_leas
   auto gate = close_gate(side.native_handle());
   {
     use_token token(side.ref(), {writes(opened)});
-    ctx->copies().fill(token.mutable_data<std::byte>(opened), 8, size, side.ref());
+    ctx->copies().fill(token.span<std::byte>(opened).data(), 8, size, side.ref());
   }
   opened = {};
   EXPECT_FALSE(ctx->wait_for_releases(std::chrono::milliseconds(20)));
@@ -278,7 +278,7 @@ TEST_P(imported_pools, wait_for_the_last_writes_before_an_export) {
   stream side(shared_device());
   {
     use_token token(side.ref(), {writes(made)});
-    ctx->copies().fill(token.mutable_data<std::byte>(made), 2, size, side.ref());
+    ctx->copies().fill(token.span<std::byte>(made).data(), 2, size, side.ref());
   }
   const export_hold kept({&made, 1}, access::read_write);
   const shared_bytes named = share_bytes(made);

@@ -91,10 +91,10 @@ TEST_P(memory_kinds, page_locked_memory_is_exported_to_the_cpu_without_a_copy) {
   ctx()->copies().reset_counters();
   fill(source.values(), 9, ctx()->work_stream());
   const support::held_tensor<DLManagedTensorVersioned> tensor(
-      export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
+      export_dlpack(source, support::export_to({kDLCPU, 0})));
   EXPECT_EQ(tensor->dl_tensor.data, pinned_.pointer);
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 9)) << "the host has waited for the fill";
-  const support::held_tensor<DLManagedTensorVersioned> unnamed(export_dlpack_versioned(source));
+  const support::held_tensor<DLManagedTensorVersioned> unnamed(export_dlpack(source));
   EXPECT_EQ(unnamed->dl_tensor.device.device_type, ctx()->on_host() ? kDLCPU : kDLCUDAHost);
   EXPECT_EQ(ctx()->copies().read_counters().device_to_host.calls, 0U);
 }
@@ -107,7 +107,7 @@ TEST_P(memory_kinds, a_cpu_consumer_without_a_stream_gets_finished_memory) {
   const column source = page_locked_column();
   fill(source.values(), 9, ctx()->work_stream());
   open_while_the_host_waits(held, [&] {
-    const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack_versioned(source));
+    const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack(source));
     EXPECT_EQ(tensor->dl_tensor.device.device_type, kDLCUDAHost);
     EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 9));
   });
@@ -116,7 +116,7 @@ TEST_P(memory_kinds, a_cpu_consumer_without_a_stream_gets_finished_memory) {
 TEST_P(memory_kinds, a_copy_for_the_cpu_is_in_pageable_memory) {
   const column source = page_locked_column();
   const dlpack_export how{std::nullopt, tensor_device{kDLCPU, 0}, copy_policy::always};
-  const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack_versioned(source, how));
+  const support::held_tensor<DLManagedTensorVersioned> tensor(export_dlpack(source, how));
   const auto* const first = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
   EXPECT_NE(first, pinned_.pointer);
   EXPECT_EQ(std::vector<std::uint8_t>(first, first + rows), content());
@@ -127,7 +127,7 @@ TEST_P(memory_kinds, a_copy_can_not_be_requested_in_page_locked_memory) {
     GTEST_SKIP() << "page-locked memory is ordinary memory there";
   }
   const dlpack_export how{1, tensor_device{kDLCUDAHost, 0}, copy_policy::always};
-  EXPECT_THROW(static_cast<void>(export_dlpack_versioned(page_locked_column(), how)), error);
+  EXPECT_THROW(static_cast<void>(export_dlpack(page_locked_column(), how)), error);
 }
 
 TEST_P(memory_kinds, arrow_exports_cpu_readable_memory_in_place) {
@@ -135,8 +135,8 @@ TEST_P(memory_kinds, arrow_exports_cpu_readable_memory_in_place) {
   fill(source.values(), 7, ctx()->work_stream());
   ctx()->copies().reset_counters();
   const auto strict = ctx()->copies().forbid_downloads();
-  owned_array exported;
-  export_column(source, exported.get());
+  arrow_array exported;
+  exported.get() = export_column(source).release();
   EXPECT_EQ(exported.get().buffers[1], pinned_.pointer);
   EXPECT_EQ(content(), std::vector<std::uint8_t>(rows, 7)) << "the host has waited for the fill";
   EXPECT_EQ(ctx()->copies().read_counters().exports, 1U);

@@ -47,7 +47,7 @@ TEST_P(pinned_buffers, are_written_and_read_like_other_buffers) {
   std::vector<std::uint8_t> seen(1000);
   {
     use_token token(ctx()->work_stream(), {reads(made)});
-    ctx()->copies().copy(seen.data(), token.data<std::uint8_t>(made), 1000,
+    ctx()->copies().copy(seen.data(), token.span<const std::uint8_t>(made).data(), 1000,
                          ctx()->copies().kind_between(made.kind(), memory_kind::host), token.stream());
   }
   ctx()->synchronize(ctx()->work_stream());

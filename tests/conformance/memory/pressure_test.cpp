@@ -46,7 +46,7 @@ protected:
     const buffer dropped = take(from, room - 64);
     auto held = close_gate(writer.native_handle());
     use_token token(writer, {writes(dropped)});
-    from->copies().fill(token.mutable_data<char>(dropped), 1, dropped.size(), writer);
+    from->copies().fill(token.span<char>(dropped).data(), 1, dropped.size(), writer);
     return held;
   }
 };

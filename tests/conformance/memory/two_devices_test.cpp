@@ -33,14 +33,14 @@ protected:
   [[nodiscard]] buffer make_there(std::uint8_t value) const {
     buffer made = buffer::allocate(there_, shared_bytes, there(), "there");
     use_token token(there(), {writes(made)});
-    there_->copies().fill(token.mutable_data<std::uint8_t>(made), value, shared_bytes, there());
+    there_->copies().fill(token.span<std::uint8_t>(made).data(), value, shared_bytes, there());
     return made;
   }
   /// Copies between the devices on a stream of the context `on`.
   void copy(const buffer& target, const buffer& source, context& on, stream_ref stream) const {
     use_token token(stream, {writes(target), reads(source)});
-    on.copies().copy(token.mutable_data<std::uint8_t>(target), token.data<std::uint8_t>(source), shared_bytes,
-                     within(), stream);
+    on.copies().copy(token.span<std::uint8_t>(target).data(), token.span<const std::uint8_t>(source).data(),
+                     shared_bytes, within(), stream);
   }
 
   std::shared_ptr<context> there_;
@@ -117,7 +117,7 @@ TEST_P(two_devices, a_stream_can_use_memory_of_the_other_device_with_peer_access
   }
   {
     use_token token(here(), {updates(theirs)});
-    there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 5, shared_bytes, here());
+    there_->copies().fill(token.span<std::uint8_t>(theirs).data(), 5, shared_bytes, here());
   }
   const buffer ours = make(shared_bytes);
   copy(ours, theirs, *ctx(), ctx()->work_stream());
@@ -143,7 +143,7 @@ TEST_P(two_devices, an_export_may_be_used_on_every_device_that_sees_the_memory) 
                   shared_bytes, within(), unnamed.ref().native_handle());
   }
   use_token token(there(), {writes(theirs)});
-  there_->copies().fill(token.mutable_data<std::uint8_t>(theirs), 9, shared_bytes, there());
+  there_->copies().fill(token.span<std::uint8_t>(theirs).data(), 9, shared_bytes, there());
   token.finish();
   if (held) {
     EXPECT_FALSE(there().idle()) << "written while a stream of the other device still read it";

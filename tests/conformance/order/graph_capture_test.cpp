@@ -138,7 +138,7 @@ TEST_P(graph_captures, may_contain_whole_use_tokens) {
   for (int kernel = 0; kernel < 2; ++kernel) {
     use_token token(foreign(), {reads(in), updates(out)});
     EXPECT_TRUE(ours().idle()) << "the graph would run beside the write";
-    device().copy(token.mutable_data<char>(out), token.data<char>(in), captured_bytes, within(),
+    device().copy(token.span<char>(out).data(), token.span<const char>(in).data(), captured_bytes, within(),
                   foreign().native_handle());
     token.finish();
   }
@@ -153,7 +153,7 @@ TEST_P(graph_captures, do_not_hide_work_queued_before_them) {
   auto b = std::optional(filled(5));
   const auto gate = close_gate(foreign().native_handle());
   auto token = std::make_optional<use_token>(foreign(), std::initializer_list<use>{reads(*b)});
-  ctx()->copies().copy(landing(), token->data<char>(*b), captured_bytes, to_host(), foreign());
+  ctx()->copies().copy(landing(), token->span<const char>(*b).data(), captured_bytes, to_host(), foreign());
   graph_capture capture(device(), foreign().native_handle());
   token.reset();
   b.reset();

@@ -124,8 +124,8 @@ TEST_P(ordering, a_write_waits_for_the_reads_of_two_other_streams) {
   const auto held = hold(first());
   {
     use_token token(first(), {reads(b), writes(copy)});
-    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(b), ordered_bytes, within(),
-                         first());
+    ctx()->copies().copy(token.span<char>(copy).data(), token.span<const char>(b).data(), ordered_bytes,
+                         within(), first());
   }
   queue_read(b, landing(), second());
   fill(b, 9, third());
@@ -145,7 +145,7 @@ TEST_P(ordering, a_token_destroyed_by_an_exception_still_orders_its_work) {
   const auto held = hold(first());
   try {
     use_token token(first(), {writes(b)});
-    ctx()->copies().fill(token.mutable_data<char>(b), 5, ordered_bytes, first());
+    ctx()->copies().fill(token.span<char>(b).data(), 5, ordered_bytes, first());
     throw std::runtime_error("dropped");
   } catch (const std::runtime_error&) {
     queue_read(b, landing(), second());
@@ -169,8 +169,8 @@ TEST_P(ordering, all_readers_are_waited_for_beyond_the_tracked_number) {
   const auto held = hold(readers.front().ref());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     use_token token(readers[i].ref(), {reads(b), writes(copies[i])});
-    ctx()->copies().copy(token.mutable_data<char>(copies[i]), token.data<char>(b), ordered_bytes, within(),
-                         readers[i].ref());
+    ctx()->copies().copy(token.span<char>(copies[i]).data(), token.span<const char>(b).data(), ordered_bytes,
+                         within(), readers[i].ref());
   }
   EXPECT_LE(b.owner()->ordering().find_dependencies(access::write, "b").points.size(),
             ordering_state::max_reads + 1);
@@ -203,8 +203,8 @@ TEST_P(ordering, memory_freed_during_reads_of_two_streams_keeps_its_bytes) {
   const auto held = hold(first());
   {
     use_token token(first(), {reads(*b), writes(copy)});
-    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(*b), ordered_bytes, within(),
-                         first());
+    ctx()->copies().copy(token.span<char>(copy).data(), token.span<const char>(*b).data(), ordered_bytes,
+                         within(), first());
   }
   queue_read(*b, landing(), second());
   const std::uintptr_t address = b->address();
@@ -359,7 +359,7 @@ TEST_P(ordering, a_hand_over_waits_for_a_token_that_ended_inside_a_capture) {
     const stream foreign(shared_device());
     const auto held = hold(foreign.ref());
     auto token = std::make_optional<use_token>(foreign.ref(), std::initializer_list<use>{writes(b)});
-    ctx()->copies().fill(token->mutable_data<char>(b), 9, ordered_bytes, foreign.ref());
+    ctx()->copies().fill(token->span<char>(b).data(), 9, ordered_bytes, foreign.ref());
     graph_capture capture(device(), foreign.ref().native_handle());
     token.reset(); // no event can be recorded during the capture for work before it
     if (!ctx()->on_host()) {
@@ -444,7 +444,7 @@ TEST_P(ordering, a_hand_over_waits_for_the_token_of_another_thread_and_refuses_i
   while (!begun) {
     std::this_thread::yield();
   }
-  ctx()->copies().fill(writing->mutable_data<char>(b), 5, ordered_bytes, first());
+  ctx()->copies().fill(writing->span<char>(b).data(), 5, ordered_bytes, first());
   writing.reset();
   consumer.join();
   ctx()->synchronize(second());
@@ -456,7 +456,7 @@ TEST_P(ordering, a_repeated_buffer_is_held_once_with_the_stronger_access) {
   {
     use_token token(first(), {reads(b.slice(0, 10)), writes(b.slice(10, 10)), reads(b)});
     EXPECT_THROW(use_token(second(), {reads(b)}), error) << "a write goes with nothing else";
-    ctx()->copies().fill(token.mutable_data<char>(b), 2, ordered_bytes, first());
+    ctx()->copies().fill(token.span<char>(b).data(), 2, ordered_bytes, first());
   }
   queue_read(b, landing(), second());
   ctx()->synchronize(second());
@@ -481,7 +481,7 @@ TEST_P(ordering, two_threads_write_a_buffer_one_after_the_other) {
       const stream_ref mine = t == 0 ? first() : second();
       for (int round = 0; round < 200; ++round) {
         use_token token(mine, {writes(b)});
-        auto* at = token.mutable_data<std::uint8_t>(b);
+        auto* at = token.span<std::uint8_t>(b).data();
         ctx()->copies().fill(at, static_cast<std::uint8_t>(t + 1), ordered_bytes / 2, mine);
         ctx()->copies().fill(at + ordered_bytes / 2, static_cast<std::uint8_t>(t + 1), ordered_bytes / 2,
                              mine);

@@ -79,7 +79,7 @@ TEST_P(budget_of_a_context, never_refuses_a_loop_within_the_limit) {
     for (int round = 0; round < 700; ++round) {
       const buffer most = buffer::allocate(ctx, options.budget - 64, ctx->work_stream());
       use_token token(other.ref(), {writes(most)}); // work on another stream is pending when it is freed
-      ctx->copies().fill(token.mutable_data<char>(most), static_cast<std::uint8_t>(round), most.size(),
+      ctx->copies().fill(token.span<char>(most).data(), static_cast<std::uint8_t>(round), most.size(),
                          other.ref());
     }
     EXPECT_TRUE(ctx->wait_for_releases(std::chrono::minutes(1)));

@@ -36,15 +36,16 @@ protected:
       const auto query = ctx->with_budget("query", 4 * block_bytes);
       const buffer b = buffer::allocate(query, block_bytes, second.ref(), "b");
       use_token token(second.ref(), {reads(a), writes(b)});
-      ctx->copies().copy(token.mutable_data<char>(b), token.data<char>(a), block_bytes, within, second.ref());
+      ctx->copies().copy(token.span<char>(b).data(), token.span<const char>(a).data(), block_bytes, within,
+                         second.ref());
     }
     const auto promised = ctx->with_reservation(2 * block_bytes);
     const buffer c = buffer::allocate(promised, block_bytes, first.ref(), "c");
     {
       use_token token(second.ref(), {reads(a.slice(0, block_bytes / 2)), writes(c)});
-      ctx->copies().fill(token.mutable_data<char>(c), 1, block_bytes, second.ref());
-      ctx->copies().copy(token.mutable_data<char>(c), token.data<char>(a), block_bytes / 2, within,
-                         second.ref());
+      ctx->copies().fill(token.span<char>(c).data(), 1, block_bytes, second.ref());
+      ctx->copies().copy(token.span<char>(c).data(), token.span<const char>(a).data(), block_bytes / 2,
+                         within, second.ref());
     }
     {
       external_memory lent;
@@ -58,12 +59,13 @@ protected:
       const export_hold consumer(exported, access::read);
       use_token token(first.ref(), {reads(view)});
       std::uint64_t head = 0;
-      ctx->copies().read_scalar(&head, token.data<std::uint64_t>(view), sizeof head, first.ref());
+      ctx->copies().read_scalar(&head, token.span<const std::uint64_t>(view).data(), sizeof head,
+                                first.ref());
     }
     // Owned by the fixture, because a queued copy may still write it after a failure.
     auto& result = *landings_.emplace_back(std::make_unique<std::vector<std::uint8_t>>(block_bytes));
     use_token token(first.ref(), {reads(c)});
-    ctx->copies().copy(result.data(), token.data<char>(c), block_bytes, down, first.ref());
+    ctx->copies().copy(result.data(), token.span<const char>(c).data(), block_bytes, down, first.ref());
     token.finish();
     ctx->synchronize(first.ref());
     ctx->trim();
@@ -73,7 +75,7 @@ protected:
   static void fill(const std::shared_ptr<context>& ctx, const buffer& used, std::uint8_t value,
                    stream_ref stream) {
     use_token token(stream, {writes(used)});
-    ctx->copies().fill(token.mutable_data<char>(used), value, used.size(), stream);
+    ctx->copies().fill(token.span<char>(used).data(), value, used.size(), stream);
     token.finish();
   }
 
@@ -81,7 +83,7 @@ protected:
                                                          const buffer& used) {
     std::vector<std::uint8_t> result(used.size());
     use_token token(ctx->work_stream(), {reads(used)});
-    ctx->copies().copy(result.data(), token.data<char>(used), used.size(),
+    ctx->copies().copy(result.data(), token.span<const char>(used).data(), used.size(),
                        ctx->on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
     ctx->synchronize(token.stream());
     return result;

@@ -174,7 +174,7 @@ TEST_P(resources, a_large_block_is_freed_without_blocking_the_caller) {
   const auto held = close_gate(busy.ref().native_handle());
   {
     use_token token(busy.ref(), {writes(*large)});
-    ctx->copies().fill(token.mutable_data<char>(*large), 1, large->size(), busy.ref());
+    ctx->copies().fill(token.span<char>(*large).data(), 1, large->size(), busy.ref());
   }
   large.reset(); // would hang if it waited
   EXPECT_EQ(ctx->reports().statistics().pending_releases, held ? 1U : 0U);

@@ -144,8 +144,8 @@ TEST_P(room_for_requests, is_made_by_a_pending_release) {
     const buffer values = used.value().batches().front().columns.front().values();
     use_token token(reader.ref(), {reads(values), writes(copy)});
     held = close_gate(reader.ref());
-    ctx()->copies().copy(token.mutable_data<char>(copy), token.data<char>(values), values.size(), within(),
-                         reader.ref());
+    ctx()->copies().copy(token.span<char>(copy).data(), token.span<const char>(values).data(), values.size(),
+                         within(), reader.ref());
     token.finish();
   }
   std::atomic<bool> waited{false};

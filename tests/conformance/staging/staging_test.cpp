@@ -470,7 +470,7 @@ TEST_P(staging, writes_nothing_after_a_failed_download) {
     const buffer next = buffer::allocate(ctx, 20'000, ctx->work_stream());
     for (const auto& [each, value] : {std::pair(old, 1), std::pair(next, 2)}) {
       use_token token(ctx->work_stream(), {writes(each)});
-      ctx->copies().fill(token.mutable_data<char>(each), static_cast<std::uint8_t>(value), each.size(),
+      ctx->copies().fill(token.span<char>(each).data(), static_cast<std::uint8_t>(value), each.size(),
                          ctx->work_stream());
     }
     const auto ring = staging_ring::of(ctx);

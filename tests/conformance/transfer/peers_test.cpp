@@ -86,7 +86,7 @@ protected:
     context& home = *of.ctx();
     std::vector<std::uint8_t> made(of.values().size());
     use_token token(home.work_stream(), {reads(of.values())});
-    home.copies().copy(made.data(), token.data<std::uint8_t>(of.values()), made.size(),
+    home.copies().copy(made.data(), token.span<const std::uint8_t>(of.values()).data(), made.size(),
                        home.on_host() ? copy_kind::host_to_host : copy_kind::device_to_host, token.stream());
     token.finish();
     home.synchronize(home.work_stream());
@@ -362,8 +362,8 @@ TEST_P(peers, are_read_after_the_copy_by_every_stream_of_the_target) {
   const buffer values = moved.pieces(1)[0].values();
   const buffer copy = buffer::allocate(there_, table_bytes, reader.ref());
   use_token token(reader.ref(), {reads(values), writes(copy)});
-  there_->copies().copy(token.mutable_data<char>(copy), token.data<char>(values), table_bytes, within(),
-                        reader.ref());
+  there_->copies().copy(token.span<char>(copy).data(), token.span<const char>(values).data(), table_bytes,
+                        within(), reader.ref());
   token.finish();
   if (held) {
     EXPECT_FALSE(reader.ref().idle());

@@ -68,9 +68,8 @@ protected:
     return arrow_test::imported(source, options);
   }
 
-  [[nodiscard]] static owned_array on_host(const column& source) {
-    owned_array seen;
-    export_column(source, *seen.out());
+  [[nodiscard]] static arrow_array on_host(const column& source) {
+    arrow_array seen = export_column(source);
     return seen;
   }
 };
@@ -151,7 +150,7 @@ TEST_P(windows, push_the_offset_of_nested_structs_to_their_children_in_exports) 
     const buffer made = make(bytes.size());
     use_token token(ctx()->work_stream(), {writes(made)});
     const copy_kind kind = ctx()->on_host() ? copy_kind::host_to_host : copy_kind::host_to_device;
-    ctx()->copies().copy(token.mutable_data<std::byte>(made), bytes.data(), bytes.size(), kind,
+    ctx()->copies().copy(token.span<std::byte>(made).data(), bytes.data(), bytes.size(), kind,
                          ctx()->work_stream());
     token.finish();
     ctx()->synchronize(ctx()->work_stream());
@@ -160,14 +159,13 @@ TEST_P(windows, push_the_offset_of_nested_structs_to_their_children_in_exports) 
   for (const std::int64_t offset : {1, 3, 8, 13}) {
     for (const bool with_validity : {false, true}) {
       const column lists = list_of_cut_structs(ctx(), offset, with_validity, put);
-      owned_device_array there;
-      export_device_column(lists, *there.out());
+      arrow_device_array there = export_device_column(lists);
       const ArrowArray& seen = there.get().array;
       expect_no_offset_below(seen, lists.type());
       EXPECT_EQ(seen.children[0]->length, 6);
       EXPECT_EQ(seen.children[0]->children[0]->offset, offset);
       EXPECT_EQ(seen.children[0]->children[0]->length, 6);
-      const owned_array here = on_host(lists);
+      const arrow_array here = on_host(lists);
       expect_no_offset_below(here.get(), lists.type());
       const ArrowArray& numbers = *here.get().children[0]->children[0];
       for (std::int64_t row = 0; row < 6; ++row) {
@@ -187,7 +185,7 @@ TEST_P(windows, push_offsets_to_the_innermost_children_in_exports_of_host_views)
         SCOPED_TRACE(::testing::Message() << type.name() << ", offset " << offset);
         const shared_array source = random_array(type, {40, offset, pattern, false}, 11);
         const column part = imported(source, copy_policy::never).slice(offset, 40 - 2 * offset);
-        const owned_array seen = on_host(part);
+        const arrow_array seen = on_host(part);
         expect_no_offset_below(seen.get(), type);
         ASSERT_TRUE(same_rows(seen.get(), *source, offset, part.length()));
       }

@@ -150,7 +150,7 @@ TEST(dictionary_type, keeps_indices_values_and_order) {
 
 TEST(dictionary_type, refuses_indices_that_are_not_integers) {
   EXPECT_EQ(error_of([&] {
-              data_type::dictionary(data_type(type_id::float32), data_type(type_id::string));
+              static_cast<void>(data_type::dictionary(data_type(type_id::float32), data_type(type_id::string)));
             }).code(),
             errc::type_mismatch);
 }
@@ -251,11 +251,11 @@ TEST(symbol_type, is_a_uint32_with_a_symbol_table) {
 }
 
 TEST(symbol_type, can_not_be_nested_in_another_type) {
-  const auto inside = [] { data_type::nested("+l", {{"item", symbol_type(), true, {}}}); };
+  const auto inside = [] { static_cast<void>(data_type::nested("+l", {{"item", symbol_type(), true, {}}})); };
   EXPECT_EQ(error_of(inside).code(), errc::unsupported);
-  const auto values = [] { data_type::dictionary(data_type(type_id::int8), symbol_type()); };
+  const auto values = [] { static_cast<void>(data_type::dictionary(data_type(type_id::int8), symbol_type())); };
   EXPECT_EQ(error_of(values).code(), errc::unsupported);
-  const auto indices = [] { data_type::dictionary(symbol_type(), data_type(type_id::string)); };
+  const auto indices = [] { static_cast<void>(data_type::dictionary(symbol_type(), data_type(type_id::string))); };
   EXPECT_EQ(error_of(indices).code(), errc::type_mismatch);
 }
 
@@ -270,7 +270,7 @@ void PrintTo(const refusal_case& shown, std::ostream* out) { *out << '\'' << sho
 class refused_format : public ::testing::TestWithParam<refusal_case> {};
 
 TEST_P(refused_format, gives_an_error_with_the_reason) {
-  const error seen = error_of([] { data_type::parse(GetParam().format); });
+  const error seen = error_of([] { static_cast<void>(data_type::parse(GetParam().format)); });
   EXPECT_EQ(seen.code(), GetParam().code);
   EXPECT_NE(seen.message().find(GetParam().said), std::string::npos) << seen.message();
 }
@@ -296,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(data_type, refuses_a_zero_byte_in_its_format) {
   const std::string hidden("i\0u", 3);
-  const error seen = error_of([&] { data_type::parse(hidden); });
+  const error seen = error_of([&] { static_cast<void>(data_type::parse(hidden)); });
   EXPECT_EQ(seen.code(), errc::format);
   EXPECT_EQ(seen.message(), "'i' is not an Arrow type: a zero byte follows");
 }

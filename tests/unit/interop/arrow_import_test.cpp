@@ -41,12 +41,12 @@ protected:
     }
   }
 
-  [[nodiscard]] owned_array fresh() const { return support::to_c_batch(children_, rows, 0, releases_); }
+  [[nodiscard]] arrow_array fresh() const { return support::to_c_batch(children_, rows, 0, releases_); }
 
   [[nodiscard]] error import_error(ArrowArray& source, const import_options& options = {}) const {
     dictionary_cache dictionaries;
     try {
-      import_batch(ctx_, fields(), source, dictionaries, options);
+      static_cast<void>(import_batch(ctx_, fields(), source, dictionaries, options));
     } catch (const error& seen) {
       return seen;
     }
@@ -59,7 +59,7 @@ protected:
                       std::string_view said) {
     SCOPED_TRACE(part);
     *releases_ = 0;
-    owned_array source = fresh();
+    arrow_array source = fresh();
     ArrowArray& root = source.get();
     const ArrowArray good = root;
     const std::vector<const void*> good_buffers(root.children[0]->buffers, root.children[0]->buffers + 2);
@@ -91,7 +91,7 @@ protected:
 };
 
 TEST_F(broken_batch, is_accepted_whole) {
-  owned_array source = fresh();
+  arrow_array source = fresh();
   dictionary_cache dictionaries;
   const batch seen = import_batch(ctx_, fields(), source.get(), dictionaries);
   EXPECT_TRUE(source.empty());
@@ -200,7 +200,7 @@ TEST_F(broken_batch, is_refused_for_fields_of_a_dictionary) {
 TEST_F(broken_batch, with_null_struct_rows_is_refused) {
   const std::uint8_t validity = 0b101111;
   for (const std::int64_t said : {std::int64_t{-1}, std::int64_t{1}}) {
-    owned_array source = fresh();
+    arrow_array source = fresh();
     source.get().buffers[0] = &validity;
     source.get().null_count = said;
     const error seen = import_error(source.get());
@@ -211,7 +211,7 @@ TEST_F(broken_batch, with_null_struct_rows_is_refused) {
 
 TEST_F(broken_batch, with_a_validity_buffer_is_accepted_if_no_row_is_null) {
   const std::uint8_t validity = 0b111111;
-  owned_array source = fresh();
+  arrow_array source = fresh();
   source.get().buffers[0] = &validity;
   source.get().null_count = -1;
   dictionary_cache dictionaries;
@@ -220,7 +220,7 @@ TEST_F(broken_batch, with_a_validity_buffer_is_accepted_if_no_row_is_null) {
 
 TEST_F(broken_batch, is_refused_by_its_null_count_without_reading_the_validity) {
   const std::uint8_t validity = 0b101110;
-  owned_array source = fresh();
+  arrow_array source = fresh();
   source.get().buffers[0] = &validity;
   source.get().null_count = 1;
   EXPECT_EQ(import_error(source.get()).message(),
@@ -239,7 +239,7 @@ TEST(imported_null_counts, of_a_slice_are_known_only_if_all_or_no_rows_are_null)
     auto content = *random_array(fields.fields[0].type, {rows, 0, support::nulls::none, true}, 1);
     content.buffers[0][0] = static_cast<std::byte>(0xFF << nulls);
     content.null_count = nulls;
-    owned_array source =
+    arrow_array source =
         support::to_c_batch({std::make_shared<const support::plain_array>(content)}, part, part);
     dictionary_cache dictionaries;
     const batch seen = import_batch(ctx, fields, source.get(), dictionaries);
@@ -254,11 +254,11 @@ std::optional<error> refusal(const data_type& type, const support::plain_array& 
                              validation check = validation::full) {
   auto shared = std::make_shared<const support::plain_array>(content);
   const auto ctx = context::create(make_host_backend());
-  owned_array source = support::to_c(shared);
+  arrow_array source = support::to_c(shared);
   import_options options;
   options.check = check;
   try {
-    import_column(ctx, {"x", type, true, {}}, source.get(), options);
+    static_cast<void>(import_column(ctx, {"x", type, true, {}}, source.get(), options));
   } catch (const error& seen) {
     EXPECT_FALSE(source.empty());
     return seen;

@@ -25,7 +25,7 @@ protected:
 TEST_F(arrow_owner, releases_once_at_its_end) {
   ArrowArray source = live(1);
   {
-    const owned_array owner(source);
+    const arrow_array owner(source);
     EXPECT_EQ(source.release, nullptr) << "the source counts as released";
     EXPECT_FALSE(owner.empty());
     EXPECT_EQ(releases, 0);
@@ -35,11 +35,10 @@ TEST_F(arrow_owner, releases_once_at_its_end) {
 
 TEST_F(arrow_owner, moves_without_a_release) {
   ArrowArray source = live(1);
-  owned_array first(source);
-  owned_array second(std::move(first));
+  arrow_array first(source);
+  arrow_array second(std::move(first));
   EXPECT_EQ(releases, 0);
-  ArrowArray target{};
-  second.move_to(target);
+  ArrowArray target = second.release();
   EXPECT_TRUE(second.empty());
   EXPECT_NE(target.release, nullptr);
   EXPECT_EQ(releases, 0);
@@ -50,7 +49,7 @@ TEST_F(arrow_owner, moves_without_a_release) {
 TEST_F(arrow_owner, releases_its_struct_before_it_takes_another) {
   ArrowArray one = live(1);
   ArrowArray two = live(2);
-  owned_array owner(one);
+  arrow_array owner(one);
   owner.take(two);
   EXPECT_EQ(releases, 1);
   EXPECT_EQ(owner.get().length, 2);
@@ -61,9 +60,9 @@ TEST_F(arrow_owner, releases_its_struct_before_it_takes_another) {
 
 TEST_F(arrow_owner, empty_releases_nothing) {
   {
-    const owned_array none;
-    const owned_schema no_schema;
-    const owned_stream no_stream;
+    const arrow_array none;
+    const arrow_schema no_schema;
+    const arrow_stream no_stream;
     EXPECT_TRUE(none.empty() && no_schema.empty() && no_stream.empty());
   }
   EXPECT_EQ(releases, 0);

@@ -31,7 +31,7 @@ struct producer {
     made.get_schema = [](ArrowArrayStream* self, ArrowSchema* out) {
       producer& from = of(self);
       if (from.fails_at_schema == 0) {
-        export_schema(from.fields, *out);
+        *out = export_schema(from.fields).release();
       }
       return from.fails_at_schema;
     };
@@ -54,7 +54,7 @@ private:
     out = ArrowArray{};
     if (next < batches.size()) {
       const auto& children = batches[next++];
-      support::to_c_batch(children, children.front()->length, 0, released_arrays).move_to(out);
+      out = support::to_c_batch(children, children.front()->length, 0, released_arrays).release();
     }
     return 0;
   }
@@ -74,7 +74,7 @@ protected:
 
   [[nodiscard]] error import_error(ArrowArrayStream stream) const {
     try {
-      import_stream(ctx_, stream);
+      static_cast<void>(import_stream(ctx_, stream));
     } catch (const error& seen) {
       EXPECT_EQ(stream.release, nullptr) << "the stream was taken";
       return seen;
@@ -185,20 +185,19 @@ TEST_F(streams, that_were_released_or_lack_callbacks_are_refused) {
 
 TEST_F(streams, of_exported_tables_round_trip_and_can_be_polled_after_their_end) {
   ArrowArrayStream first = source_.stream();
-  owned_stream exported;
-  export_stream(import_stream(ctx_, first), *exported.out());
-  owned_schema type;
+  arrow_stream exported = export_stream(import_stream(ctx_, first));
+  arrow_schema type;
   ASSERT_EQ(exported.get().get_schema(&exported.get(), type.out()), 0);
   EXPECT_EQ(import_schema(type.get()), source_.fields);
   for (const auto& children : source_.batches) {
-    owned_array chunk;
+    arrow_array chunk;
     ASSERT_EQ(exported.get().get_next(&exported.get(), chunk.out()), 0);
     ASSERT_EQ(chunk.get().n_children, 2);
     EXPECT_TRUE(support::same_rows(*chunk.get().children[0], *children[0]));
     EXPECT_TRUE(support::same_rows(*chunk.get().children[1], *children[1]));
   }
   for (int again = 0; again < 2; ++again) {
-    owned_array end;
+    arrow_array end;
     EXPECT_EQ(exported.get().get_next(&exported.get(), end.out()), 0);
     EXPECT_TRUE(end.empty());
   }
@@ -206,23 +205,23 @@ TEST_F(streams, of_exported_tables_round_trip_and_can_be_polled_after_their_end)
 }
 
 TEST_F(streams, that_are_exported_outlive_the_table_and_the_context) {
-  owned_stream exported;
+  arrow_stream exported;
   {
     ArrowArrayStream first = source_.stream();
-    export_stream(import_stream(ctx_, first), *exported.out());
+    exported = export_stream(import_stream(ctx_, first));
     ctx_.reset();
   }
-  owned_array chunk;
+  arrow_array chunk;
   ASSERT_EQ(exported.get().get_next(&exported.get(), chunk.out()), 0);
   exported.reset();
   EXPECT_TRUE(support::same_rows(*chunk.get().children[1], *source_.batches[0][1]));
 }
 
 TEST_F(streams, turn_exceptions_into_errno_and_text) {
-  owned_stream exported;
+  arrow_stream exported;
   const schema unspeakable{{{std::string("a\0b", 3), data_type(type_id::int32), true, {}}}, {}};
-  export_stream(table::make(ctx_, unspeakable, {}), *exported.out());
-  owned_schema type;
+  exported = export_stream(table::make(ctx_, unspeakable, {}));
+  arrow_schema type;
   EXPECT_EQ(exported.get().get_schema(&exported.get(), type.out()), EINVAL);
   const char* const text = exported.get().get_last_error(&exported.get());
   ASSERT_NE(text, nullptr);
@@ -234,13 +233,11 @@ TEST_F(streams, of_plain_arrays_become_tables_of_one_column) {
   const field described{"x", data_type(type_id::int64), false, {{"k", "v"}}};
   std::vector<column> pieces;
   for (const auto& children : source_.batches) {
-    owned_array one = support::to_c(children[0]);
+    arrow_array one = support::to_c(children[0]);
     pieces.push_back(import_column(ctx_, described, one.get()));
   }
-  owned_stream exported;
-  export_stream(described, pieces, *exported.out());
-  ArrowArrayStream taken{};
-  exported.move_to(taken);
+  arrow_stream exported = export_stream(described, pieces);
+  ArrowArrayStream taken = exported.release();
   const table seen = import_stream(ctx_, taken);
   EXPECT_EQ(seen.fields(), (schema{{described}, {}}));
   EXPECT_EQ(seen.rows(), 73);
@@ -259,7 +256,8 @@ struct recycling_producer {
     ArrowArrayStream made{};
     made.private_data = this;
     made.get_schema = [](ArrowArrayStream* self, ArrowSchema* out) {
-      export_field({"x", static_cast<recycling_producer*>(self->private_data)->type, true, {}}, *out);
+      *out =
+          export_field({"x", static_cast<recycling_producer*>(self->private_data)->type, true, {}}).release();
       return 0;
     };
     made.get_next = [](ArrowArrayStream* self, ArrowArray* out) {
@@ -284,7 +282,7 @@ private:
     } else {
       dictionary = std::make_shared<support::plain_array>(*content);
     }
-    support::to_c(support::random_indices(type, {9, 0, nulls::absent, true}, dictionary, 1)).move_to(out);
+    out = support::to_c(support::random_indices(type, {9, 0, nulls::absent, true}, dictionary, 1)).release();
   }
 };
 
@@ -296,17 +294,16 @@ TEST_F(streams, never_mistake_a_new_dictionary_for_an_old_one_at_its_address) {
   const table seen = import_stream(ctx_, stream, copied);
   ASSERT_EQ(seen.batches().size(), recycling.expected.size());
   for (std::size_t i = 0; i < recycling.expected.size(); ++i) {
-    owned_array exported;
-    export_column(*seen.batches()[i].columns[0].dictionary(), *exported.out());
+    arrow_array exported = export_column(*seen.batches()[i].columns[0].dictionary());
     EXPECT_TRUE(support::same_rows(exported.get(), *recycling.expected[i])) << "batch " << i;
   }
 }
 
 TEST_F(streams, with_arrays_of_another_type_are_refused) {
-  owned_array one = support::to_c(source_.batches[0][0]);
+  arrow_array one = support::to_c(source_.batches[0][0]);
   const column piece = import_column(ctx_, source_.fields.fields[0], one.get());
   ArrowArrayStream target{};
-  EXPECT_THROW(export_stream({"x", data_type(type_id::int32), true, {}}, {piece}, target), error);
+  EXPECT_THROW(target = export_stream({"x", data_type(type_id::int32), true, {}}, {piece}).release(), error);
   EXPECT_EQ(target.release, nullptr);
 }
 

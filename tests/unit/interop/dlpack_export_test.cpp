@@ -28,7 +28,7 @@ protected:
     const stream_ref work = ctx_->work_stream();
     buffer made = buffer::allocate(ctx_, content.size(), work, "test");
     use_token token(work, {writes(made)});
-    std::copy(content.begin(), content.end(), token.mutable_data<std::uint8_t>(made));
+    std::copy(content.begin(), content.end(), token.span<std::uint8_t>(made).data());
     token.finish();
     return made;
   }
@@ -48,7 +48,7 @@ protected:
   static void expect_refused(const column& source, const dlpack_export& how, errc code,
                              const std::string& text) {
     try {
-      const held tensor(export_dlpack_versioned(source, how));
+      const held tensor(export_dlpack(source, how));
       ADD_FAILURE() << "accepted; expected: " << text;
     } catch (const error& e) {
       EXPECT_EQ(name_of(e.code()), name_of(code)) << e.message();
@@ -66,7 +66,7 @@ TEST_F(dlpack_export_test, nulls_are_refused_with_their_count_and_type) {
 
 TEST_F(dlpack_export_test, a_slice_without_nulls_is_exported) {
   const column part = numbers(0b1111'0101).slice(4, 4);
-  const held tensor(export_dlpack_versioned(part));
+  const held tensor(export_dlpack(part));
   EXPECT_EQ(tensor->dl_tensor.shape[0], 4);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), part.values().address() + 4);
 }
@@ -95,14 +95,13 @@ TEST_F(dlpack_export_test, another_device_is_refused_naming_both) {
 
 TEST_F(dlpack_export_test, the_own_device_may_be_named) {
   const column source = numbers();
-  const held tensor(
-      export_dlpack_versioned(source, {std::nullopt, dlpack_device(source), copy_policy::never}));
+  const held tensor(export_dlpack(source, {std::nullopt, dlpack_device(source), copy_policy::never}));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor->dl_tensor.data), source.values().address());
 }
 
 TEST_F(dlpack_export_test, booleans_are_converted_by_a_copy_that_can_be_forbidden) {
   expect_refused(flags(), support::export_with(copy_policy::never), errc::exchange, "one bit per value");
-  const held tensor(export_dlpack_versioned(flags().slice(1, 6)));
+  const held tensor(export_dlpack(flags().slice(1, 6)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(tensor->dl_tensor.dtype.code, kDLBool);
   const auto* const values = static_cast<const std::uint8_t*>(tensor->dl_tensor.data);
@@ -113,7 +112,7 @@ TEST_F(dlpack_export_test, booleans_are_converted_by_a_copy_that_can_be_forbidde
 TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_deleter) {
   const column source = numbers();
   const std::uint64_t live = ctx_->reports().statistics().budget.current;
-  held tensor(export_dlpack_versioned(source, support::export_with(copy_policy::always)));
+  held tensor(export_dlpack(source, support::export_with(copy_policy::always)));
   EXPECT_EQ(tensor->flags, DLPACK_FLAG_BITMASK_IS_COPIED);
   EXPECT_EQ(ctx_->reports().statistics().budget.current, live + 8);
   static_cast<std::int8_t*>(tensor->dl_tensor.data)[0] = 99;
@@ -124,7 +123,7 @@ TEST_F(dlpack_export_test, a_copy_belongs_to_the_consumer_and_is_freed_by_the_de
 }
 
 TEST_F(dlpack_export_test, a_dropped_column_lives_until_the_deleter_is_called) {
-  held tensor(export_dlpack_versioned(numbers()));
+  held tensor(export_dlpack(numbers()));
   EXPECT_EQ(ctx_->reports().statistics().ledger.buffers, 1U);
   EXPECT_EQ(static_cast<const std::int8_t*>(tensor->dl_tensor.data)[7], 8);
   tensor.reset();
@@ -133,7 +132,7 @@ TEST_F(dlpack_export_test, a_dropped_column_lives_until_the_deleter_is_called) {
 
 TEST_F(dlpack_export_test, an_empty_column_is_a_tensor_without_data) {
   for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
-    const held tensor(export_dlpack_versioned(numbers().slice(3, 0), support::export_with(copy)));
+    const held tensor(export_dlpack(numbers().slice(3, 0), support::export_with(copy)));
     EXPECT_EQ(tensor->dl_tensor.shape[0], 0);
     EXPECT_EQ(tensor->dl_tensor.strides[0], 1);
     EXPECT_EQ(tensor->dl_tensor.data, nullptr);
@@ -159,9 +158,8 @@ TEST_F(dlpack_export_test, the_device_of_a_column_follows_the_kind_of_its_values
         column::make(ctx_, {data_type(id), 8, 0, 0, {{}, buffer::adopt(ctx_, std::move(lent))}, {}});
     EXPECT_EQ(dlpack_device(source), (tensor_device{kDLCUDAHost, 0}));
     const bool copied = id == type_id::boolean; // a copy is in memory of the context
-    EXPECT_EQ(held(export_dlpack_versioned(source))->dl_tensor.device.device_type,
-              copied ? kDLCPU : kDLCUDAHost);
-    const held on_host(export_dlpack_versioned(source, support::export_to({kDLCPU, 0})));
+    EXPECT_EQ(held(export_dlpack(source))->dl_tensor.device.device_type, copied ? kDLCPU : kDLCUDAHost);
+    const held on_host(export_dlpack(source, support::export_to({kDLCPU, 0})));
     EXPECT_EQ(on_host->dl_tensor.device.device_type, kDLCPU);
   }
 }
@@ -171,12 +169,12 @@ std::uint64_t filled_bits(const std::shared_ptr<context>& ctx, const data_type& 
   const stream_ref work = ctx->work_stream();
   const buffer nothing = buffer::allocate(ctx, 8, work, "test");
   use_token token(work, {writes(nothing)});
-  std::fill_n(token.mutable_data<std::uint8_t>(nothing), 8, std::uint8_t{0});
+  std::fill_n(token.span<std::uint8_t>(nothing).data(), 8, std::uint8_t{0});
   token.finish();
   dlpack_export how;
   how.nulls = tensor_nulls::fill;
   how.fill = number;
-  const held tensor(export_dlpack_versioned(column::make(ctx, {type, 1, 0, 1, {nothing, nothing}, {}}), how));
+  const held tensor(export_dlpack(column::make(ctx, {type, 1, 0, 1, {nothing, nothing}, {}}), how));
   std::uint64_t bits = 0;
   std::memcpy(&bits, tensor->dl_tensor.data, static_cast<std::size_t>(type.byte_width()));
   return bits;

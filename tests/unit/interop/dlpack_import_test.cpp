@@ -297,7 +297,7 @@ TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_
 }
 
 TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {
-  EXPECT_THROW(static_cast<void>(import_dlpack(this->ctx_, static_cast<TypeParam*>(nullptr))), error);
+  EXPECT_THROW(static_cast<void>(import_dlpack(this->ctx_, support::held_tensor<TypeParam>())), error);
 }
 
 class dlpack_import_versioned : public dlpack_import_test<DLManagedTensorVersioned> {};

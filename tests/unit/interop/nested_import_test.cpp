@@ -59,7 +59,7 @@ protected:
     return *support::random_array(type, {rows, 3, pattern, true}, 5);
   }
 
-  [[nodiscard]] error error_of(owned_array& given, const data_type& type,
+  [[nodiscard]] error error_of(arrow_array& given, const data_type& type,
                                const import_options& options = {}) const {
     try {
       static_cast<void>(import_column(ctx_, {"x", type, true, {}}, given.get(), options));
@@ -75,7 +75,7 @@ protected:
                       nulls pattern = nulls::absent) const {
     plain_array made = array_of(type, pattern);
     broken(made);
-    owned_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
+    arrow_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
     const error seen = error_of(given, type);
     EXPECT_EQ(seen.code(), errc::format) << seen.message();
     EXPECT_NE(seen.message().find(said), std::string::npos) << type.name() << ": " << seen.message();
@@ -84,7 +84,7 @@ protected:
   void expect_taken(const data_type& type, const change& changed, nulls pattern) const {
     plain_array made = array_of(type, pattern);
     changed(made);
-    owned_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
+    arrow_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
     EXPECT_EQ(import_column(ctx_, {"x", type, true, {}}, given.get()).length(), rows);
   }
 
@@ -113,7 +113,7 @@ TEST_F(nested_import, refuses_list_offsets_that_decrease_or_exceed_the_child) {
 }
 
 /// Returns a struct array of one row, `row` of a child that has these ten offsets and three values.
-owned_array struct_of_one(const data_type& child_type, std::int64_t row,
+arrow_array struct_of_one(const data_type& child_type, std::int64_t row,
                           const std::array<std::int32_t, 10>& offsets) {
   plain_array child{.type = child_type, .length = 9};
   const auto bytes = std::as_bytes(std::span(offsets));
@@ -138,13 +138,13 @@ TEST_F(nested_import, refuses_offsets_of_a_sliced_child_outside_of_its_values) {
                                                      {data_type(type_id::string), "bytes"}};
   for (const auto& [type, unit] : cases) {
     const data_type whole = data_type::nested("+s", {{"c", type, true, {}}});
-    owned_array below = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
+    arrow_array below = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, -500'000, 3});
     EXPECT_EQ(error_of(below, whole).message(),
               "column 'x', child 'c': offsets run from -500000 to 3, there are 3 " + unit);
-    owned_array behind = struct_of_one(type, 0, {0, 500'000, 0, 0, 0, 0, 0, 0, 0, 3});
+    arrow_array behind = struct_of_one(type, 0, {0, 500'000, 0, 0, 0, 0, 0, 0, 0, 3});
     EXPECT_EQ(error_of(behind, whole).message(),
               "column 'x', child 'c': offsets run from 0 to 500000, there are 3 " + unit);
-    owned_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
+    arrow_array right = struct_of_one(type, 8, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});
     EXPECT_EQ(import_column(ctx_, {"x", whole, true, {}}, right.get()).length(), 1);
   }
 }
@@ -305,7 +305,7 @@ TEST_F(nested_import, refuses_invalid_sizes_of_variadic_buffers) {
   const data_type views = data_type::parse("vz");
   const auto source = support::random_array(views, {rows, 0, nulls::absent, true}, 3);
   const auto seen_with = [&](const std::function<void(ArrowArray&)>& broken) {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     const ArrowArray sound = given.get();
     const std::vector<const void*> buffers(sound.buffers, sound.buffers + sound.n_buffers);
     broken(given.get());
@@ -379,7 +379,7 @@ TEST_F(nested_import, checks_values_only_with_full_validation) {
   const data_type views = list_of("+vl", number.type);
   plain_array made = array_of(views);
   set<std::int32_t>(made, 1, 0, -1);
-  owned_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
+  arrow_array given = support::to_c(std::make_shared<const plain_array>(std::move(made)));
   import_options structure;
   structure.check = validation::structure;
   EXPECT_EQ(import_column(ctx_, {"x", views, true, {}}, given.get(), structure).length(), rows);
@@ -389,7 +389,7 @@ TEST_F(nested_import, refuses_structs_without_their_children) {
   const data_type rows_of_two = data_type::nested("+s", {number, text});
   const auto source = support::random_array(rows_of_two, {40, 1, nulls::some, true}, 3);
   const auto seen_with = [&](const std::function<void(ArrowArray&)>& broken) {
-    owned_array given = support::to_c(source);
+    arrow_array given = support::to_c(source);
     const ArrowArray sound = given.get();
     const std::array<ArrowArray*, 2> children{sound.children[0], sound.children[1]};
     const ArrowArray second = *children[1];

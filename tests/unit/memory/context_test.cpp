@@ -147,13 +147,14 @@ TEST_F(scalars_that_fail, do_not_change_the_callers_memory) {
   const auto ctx = context::create(faulty_, options);
   const buffer b = take(ctx, 64, "scalar");
   const use_token token(ctx->work_stream(), {writes(b)});
-  ctx->copies().fill(token.mutable_data<char>(b), 7, 64, ctx->work_stream());
+  ctx->copies().fill(token.span<char>(b).data(), 7, 64, ctx->work_stream());
   const stream_lease other = ctx->borrow_stream();
   const auto gate = device_->close_gate(other.ref().native_handle());
   std::uint32_t value = 5;
   faulty_->fail_at(2);
-  EXPECT_THROW(ctx->copies().read_scalar(&value, token.data<char>(b), sizeof value, ctx->work_stream()),
-               error);
+  EXPECT_THROW(
+      ctx->copies().read_scalar(&value, token.span<const char>(b).data(), sizeof value, ctx->work_stream()),
+      error);
   EXPECT_TRUE(faulty_->failed()) << "the wait";
   EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U) << "the copy may still write";
   gate->open();

@@ -42,7 +42,7 @@ buffer keep(const std::shared_ptr<context>& from, std::size_t bytes, tag label =
 buffer filled(const std::shared_ptr<context>& from, std::uint8_t value) {
   buffer made = keep(from, 64);
   use_token token(from->work_stream(), {writes(made)});
-  from->copies().fill(token.mutable_data<std::uint8_t>(made), value, made.size(), from->work_stream());
+  from->copies().fill(token.span<std::uint8_t>(made).data(), value, made.size(), from->work_stream());
   token.finish();
   from->synchronize(from->work_stream());
   return made;
@@ -106,7 +106,7 @@ TEST(context_of_a_parent, frees_nothing_and_does_not_wait) {
   {
     const buffer pending = keep(ctx, 64, "pending");
     const use_token token(ctx->work_stream(), {writes(pending)});
-    ctx->copies().fill(token.mutable_data<char>(pending), 1, 64, ctx->work_stream());
+    ctx->copies().fill(token.span<char>(pending).data(), 1, 64, ctx->work_stream());
   }
   EXPECT_EQ(ctx->reports().statistics().pending_releases, 1U);
   expect_in_a_child([&] {
@@ -151,20 +151,20 @@ TEST(context_of_a_parent, lets_a_child_read_host_memory_in_any_state) {
     const buffer mine = filled(own, 9);
     for (const stream_ref& stream : {parents->work_stream(), own->work_stream()}) {
       use_token token(stream, {reads(theirs), reads(open), updates(theirs)});
-      EXPECT_EQ(*token.data<std::uint8_t>(theirs), 7);
-      EXPECT_EQ(*token.data<std::uint8_t>(open), 8);
+      EXPECT_EQ(*token.span<const std::uint8_t>(theirs).data(), 7);
+      EXPECT_EQ(*token.span<const std::uint8_t>(open).data(), 8);
       use_token again(stream, {reads(theirs), writes(open)});
       again.finish();
       token.finish();
     }
     {
       use_token both(own->work_stream(), {writes(mine), reads(open), reads(theirs)});
-      EXPECT_EQ(*both.data<std::uint8_t>(open), 8);
+      EXPECT_EQ(*both.span<const std::uint8_t>(open).data(), 8);
       EXPECT_THROW(use_token(own->work_stream(), {reads(open), reads(theirs), reads(mine)}), error) << "busy";
-      *both.mutable_data<std::uint8_t>(mine) = 1;
+      *both.span<std::uint8_t>(mine).data() = 1;
     }
     const use_token after(own->work_stream(), {reads(open), reads(mine)});
-    EXPECT_EQ(*after.data<std::uint8_t>(mine), 1) << "the refused token held nothing";
+    EXPECT_EQ(*after.span<const std::uint8_t>(mine).data(), 1) << "the refused token held nothing";
     order_handover(std::array{open, theirs}, own->work_stream());
     synchronize_handover(std::array{open, theirs});
   });

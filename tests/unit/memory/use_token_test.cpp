@@ -29,12 +29,12 @@ std::vector<sim::race> races_after_an_end_elsewhere(std::uint64_t seed) {
   const buffer used = buffer::allocate(ctx, 64, ctx->work_stream());
   const stream_ref mine(*device, per_thread_stream);
   std::optional<use_token> token(std::in_place, mine, std::array{writes(used)});
-  ctx->copies().fill(token->mutable_data<std::uint8_t>(used), 1, used.size(), mine);
+  ctx->copies().fill(token->span<std::uint8_t>(used).data(), 1, used.size(), mine);
   device->set_fail_percent(50);
   std::thread([&] { token.reset(); }).join();
   device->set_fail_percent(0);
   use_token next(ctx->work_stream(), {writes(used)});
-  ctx->copies().fill(next.mutable_data<std::uint8_t>(used), 2, used.size(), ctx->work_stream());
+  ctx->copies().fill(next.span<std::uint8_t>(used).data(), 2, used.size(), ctx->work_stream());
   return device->races();
 }
 
@@ -51,7 +51,7 @@ protected:
   tokens_whose_end_fails() {
     reports = 0;
     before_ = set_report_sink([](std::string_view, std::string_view) noexcept { ++reports; });
-    ctx_->copies().fill(token_->mutable_data<char>(used_), 1, used_.size(), foreign_.ref());
+    ctx_->copies().fill(token_->span<char>(used_).data(), 1, used_.size(), foreign_.ref());
   }
   ~tokens_whose_end_fails() override { set_report_sink(before_); }
   [[nodiscard]] handover needed() const {
@@ -180,19 +180,20 @@ TEST(use_token, uses_a_repeated_storage_once_with_the_stronger_access) {
   const auto stream = ctx->work_stream();
   {
     const use_token token(stream, {reads(whole), reads(whole.slice(8, 8))});
-    EXPECT_THROW(static_cast<void>(token.mutable_data<char>(whole)), error);
+    EXPECT_THROW(static_cast<void>(token.span<char>(whole).data()), error);
     EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
   }
   for (const auto& uses :
        {std::array{reads(whole), writes(whole.slice(8, 8))}, std::array{writes(whole), reads(whole)},
         std::array{writes(whole), writes(whole)}}) {
     use_token token(stream, uses);
-    EXPECT_NE(token.mutable_data<char>(whole), nullptr);
+    EXPECT_NE(token.span<char>(whole).data(), nullptr);
     EXPECT_THROW(use_token(stream, {reads(whole)}), error) << "one write at a time";
     token.finish();
     EXPECT_NO_THROW(use_token(stream, {reads(whole)}));
     EXPECT_NO_THROW(token.finish());
-    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(token.data<char>(whole)); }), errc::closed);
+    EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(token.span<const char>(whole).data()); }),
+              errc::closed);
   }
 }
 
@@ -210,7 +211,7 @@ TEST(use_token, gives_no_pointer_to_other_buffers) {
       }
     }
     const use_token token(ctx->work_stream(), named);
-    EXPECT_THROW(static_cast<void>(token.data<char>(made[absent])), error) << absent;
+    EXPECT_THROW(static_cast<void>(token.span<const char>(made[absent]).data()), error) << absent;
   }
 }
 

@@ -205,25 +205,22 @@ TEST_P(calls_without_memory, releasing_exports_does_not_throw) {
   const table source = support::random_table(ctx_, {data_type(type_id::int64)}, {.batch_rows = {64}});
   expect_survival(
       [&] {
-        owned_device_array made;
-        export_device_batch(source, 0, *made.out());
+        arrow_device_array made = export_device_batch(source, 0);
         return made;
       },
-      [](owned_device_array& made) { made.reset(); });
+      [](arrow_device_array& made) { made.reset(); });
   expect_survival(
       [&] {
-        owned_stream made;
-        export_stream(source, *made.out());
+        arrow_stream made = export_stream(source);
         return made;
       },
-      [](owned_stream& made) { made.reset(); });
+      [](arrow_stream& made) { made.reset(); });
   expect_survival(
       [&] {
-        owned_schema made;
-        export_schema(source.fields(), *made.out());
+        arrow_schema made = export_schema(source.fields());
         return made;
       },
-      [](owned_schema& made) { made.reset(); });
+      [](arrow_schema& made) { made.reset(); });
 }
 
 TEST_P(calls_without_memory, measuring_columns_and_tables_throws_bad_alloc) {

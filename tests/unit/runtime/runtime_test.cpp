@@ -4,6 +4,7 @@
 #include "saeta/memory/use_token.hpp"
 #include "saeta/resource/driver/driver_resources.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "support/error_of.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -140,6 +141,23 @@ TEST_F(runtime_test, a_missing_device_has_no_description) {
     }
   }
   EXPECT_EQ(describe_device(host).name, devices().back().properties.name);
+}
+
+TEST_F(runtime_test, a_context_of_its_own_needs_no_other_context) {
+  context_options options;
+  options.budget = 4096;
+  const auto own = context::create(host_backend(), options);
+  EXPECT_EQ(own->device(), host);
+  EXPECT_NE(own, open_context(host));
+  EXPECT_EQ(own->allocate<float>(1024).size(), 4096U);
+  if (!describe_runtime().cuda_usable) {
+    const error missing = support::error_of([] { static_cast<void>(cuda_backend(0)); });
+    EXPECT_EQ(missing.code(), errc::device);
+    EXPECT_THAT(missing.message(), HasSubstr("there is no device cuda:0;"));
+  } else {
+    EXPECT_EQ(cuda_backend(0)->device(), (device_id{device_kind::cuda, 0}));
+  }
+  EXPECT_EQ(support::error_of([] { static_cast<void>(cuda_backend(-1)); }).code(), errc::device);
 }
 
 TEST_F(runtime_test, an_open_context_accepts_the_same_budget_or_none) {
@@ -296,7 +314,7 @@ TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_forked_child) {
   const buffer rows = buffer::allocate(parents, 64, parents->work_stream());
   {
     use_token token(parents->work_stream(), {writes(rows)});
-    parents->copies().fill(token.mutable_data<char>(rows), 7, rows.size(), parents->work_stream());
+    parents->copies().fill(token.span<char>(rows).data(), 7, rows.size(), parents->work_stream());
   }
   const pid_t child = ::fork();
   if (child == 0) {
@@ -304,7 +322,7 @@ TEST_F(runtime_test, host_memory_of_the_parent_can_be_read_in_a_forked_child) {
     bool right = false;
     try {
       const use_token token(parents->work_stream(), {reads(rows)});
-      right = *token.data<char>(rows) == 7;
+      right = *token.span<const char>(rows).data() == 7;
     } catch (const error&) {
       right = false;
     }

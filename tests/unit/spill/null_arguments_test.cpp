@@ -2,6 +2,7 @@
 #include "saeta/backend/host/host_backend.hpp"
 #include "saeta/bridge/host_message.hpp"
 #include "saeta/ipc/data_set.hpp"
+#include "saeta/ipc/inspect.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -55,6 +57,17 @@ TEST_F(null_arguments_of_files, are_refused_by_readers) {
     std::vector<std::unique_ptr<ipc::reader>> none(1);
     return ipc::data_set(std::move(none)).batch_count();
   });
+}
+
+TEST_F(null_arguments_of_files, are_refused_where_a_function_is_called_back) {
+  const std::function<std::size_t(std::span<std::byte>)> no_stream;
+  expect_null_refused("read", [] { return ipc::reader::open("object", 8, ipc::source_reader()); });
+  expect_null_refused("read_some", [&] { return ipc::reader::open("stream", no_stream); });
+  expect_null_refused("read", [] { return ipc::inspect("object", 8, ipc::source_reader()).bytes; });
+  expect_null_refused("read_some", [&] { return ipc::inspect("stream", no_stream).bytes; });
+  expect_null_refused("sink", [&] { return ipc::write(numbers_, ipc::byte_sink(), "sink"); });
+  expect_null_refused("sink",
+                      [&] { return ipc::writer(ipc::byte_sink(), "sink", numbers_.fields()).close(); });
 }
 
 TEST_F(null_arguments_of_files, are_refused_by_the_packed_form_and_by_spilling) {
