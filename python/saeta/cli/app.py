@@ -57,11 +57,15 @@ def info(as_json: Json = False) -> None:
 @app.command(epilog=EXIT_CODES)
 def inspect(
     file: Annotated[
-        Path, typer.Argument(help="An Arrow IPC file or stream; - for standard input.", show_default=False)
+        Path,
+        typer.Argument(
+            help="An Arrow IPC file or stream, a Parquet file, a folder or a glob; - for standard input.",
+            show_default=False,
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Shows schema, batches, rows, nulls, compression and dictionaries of a file."""
+    """Shows schema, batches, rows, nulls, compression and dictionaries of a file; of a folder, its files."""
     from saeta.cli import inspect as command
 
     with report_failures(as_json):

@@ -13,6 +13,7 @@
 #include <nanobind/stl/variant.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -33,10 +34,19 @@ std::optional<std::chrono::milliseconds> parse_wait(std::optional<double> second
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
+/// Says once in a process if a GPU stays unused because this build has no CUDA.
+void note_host_only() {
+  static std::atomic<bool> noted = false;
+  if (!noted.exchange(true)) {
+    foreign_call([] { nb::module_::import_("saeta._report.host_only").attr("note")(); });
+  }
+}
+
 context_object open(const std::optional<std::string>& device, const std::optional<size_spec>& limit,
                     std::optional<std::string> stack, std::optional<double> wait,
                     std::optional<bool> exportable_pool,
                     const std::optional<std::filesystem::path>& spill_dir) {
+  note_host_only();
   return without_gil([&] {
     const device_id chosen = device ? parse_device(*device) : best_device();
     open_options options{std::nullopt, std::move(stack), parse_wait(wait), exportable_pool};
