@@ -134,6 +134,9 @@ public:
   /// Sets how many bytes the stream-ordered pool keeps. When the host waits for the device, unused memory
   /// beyond them returns to the device. A new pool keeps everything. No-op on the host, which has none.
   virtual void set_pool_threshold(std::uint64_t bytes) = 0;
+  /// Another device object of the same device, with a stream-ordered pool of its own.
+  /// @throws error unsupported on the host.
+  [[nodiscard]] virtual std::shared_ptr<backend> another() = 0;
   /// Makes the memory of the stream-ordered pool shareable with other processes (CUDA: through POSIX file
   /// descriptors). Call this before anything is allocated from the pool. Later calls do nothing. Settings of
   /// the pool stay.

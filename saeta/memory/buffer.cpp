@@ -52,6 +52,15 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t b
   entry_ = ctx->core_->holders->add(owner_kind::own, label, bytes, source.charged);
 }
 
+storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, std::size_t bytes,
+                 const stream_ref& stream, saeta::tag label)
+    : storage(ctx, [&] { return ctx->allocate_block(ctx->shareable_source(), bytes, 0, label, stream); }) {
+  const context::memory_source source = ctx->shareable_source();
+  from_ = source.from;
+  ordering_.start_after(block_.ready);
+  entry_ = ctx->core_->holders->add(owner_kind::own, label, bytes, source.charged);
+}
+
 storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memory& memory)
     : storage(ctx, [&] {
         block foreign;
@@ -80,6 +89,12 @@ std::shared_ptr<storage> storage::allocate(const std::shared_ptr<context>& ctx, 
                                            memory_kind kind) {
   require_argument(ctx, "ctx");
   return make_in_own_process<storage>(key{}, ctx, bytes, stream, label, alignment, kind);
+}
+
+std::shared_ptr<storage> storage::allocate_shareable(const std::shared_ptr<context>& ctx, std::size_t bytes,
+                                                     const stream_ref& stream, saeta::tag label) {
+  require_argument(ctx, "ctx");
+  return make_in_own_process<storage>(key{}, ctx, bytes, stream, label);
 }
 
 std::shared_ptr<storage> storage::adopt(const std::shared_ptr<context>& ctx, external_memory memory) {
@@ -122,6 +137,8 @@ storage::~storage() {
                      "' could not be released");
   }
 }
+
+backend& storage::home() const { return context_->core_->device_of(from_); }
 
 extent storage::full_extent() const noexcept {
   return from_ == nullptr ? extent{block_.pointer, block_.bytes, 0} : from_->extent_of(block_);

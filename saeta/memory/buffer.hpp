@@ -69,6 +69,8 @@ public:
   /// Called by `allocate` and `adopt`.
   storage(key own, const std::shared_ptr<context>& ctx, std::size_t bytes, const stream_ref& stream,
           saeta::tag label, std::size_t alignment, memory_kind kind);
+  storage(key own, const std::shared_ptr<context>& ctx, std::size_t bytes, const stream_ref& stream,
+          saeta::tag label);
   storage(key own, const std::shared_ptr<context>& ctx, external_memory& memory);
   /// @param kind  `device`: the device's own memory. `pinned`: page-locked, charged to the host's budget.
   /// @throws error budget_exceeded, out_of_memory, closed (the context), unsupported (other kinds).
@@ -76,6 +78,12 @@ public:
                                                          std::size_t bytes, const stream_ref& stream,
                                                          saeta::tag label, std::size_t alignment = 0,
                                                          memory_kind kind = memory_kind::device);
+  /// Device memory that other processes can open, whichever pool the context has.
+  /// @throws error as `allocate`; unsupported if the device has no such pools.
+  [[nodiscard]] static std::shared_ptr<storage> allocate_shareable(const std::shared_ptr<context>& ctx,
+                                                                   std::size_t bytes,
+                                                                   const stream_ref& stream,
+                                                                   saeta::tag label);
   /// Takes the keepalive on success only.
   /// @throws error invalid_argument, closed, device (the kind is unknown).
   [[nodiscard]] static std::shared_ptr<storage> adopt(const std::shared_ptr<context>& ctx,
@@ -84,6 +92,8 @@ public:
   storage& operator=(const storage&) = delete;
   ~storage();
 
+  /// The device object whose pool has the bytes.
+  [[nodiscard]] backend& home() const;
   /// The driver's allocation that contains the bytes. External memory counts as an allocation of its own.
   [[nodiscard]] extent full_extent() const noexcept;
 

@@ -264,6 +264,15 @@ context::memory_source context::source_of(memory_kind kind, std::string_view use
   return {core_->pinned.get(), core_->pinned_budget.get(), nullptr};
 }
 
+context::memory_source context::shareable_source() const {
+  return {&core_->shareable_resource(), budget_.get(), reservation_.get()};
+}
+
+int context::export_pool() const {
+  require_own_process();
+  return core_->device_of(&core_->shareable_resource()).export_pool();
+}
+
 block context::allocate_block(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
                               tag label, const stream_ref& stream) {
   require_open();

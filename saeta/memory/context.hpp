@@ -135,6 +135,9 @@ public:
   /// which may be after the context ends. It makes room and waits as a request for page-locked memory does.
   /// @throws error budget_exceeded.
   [[nodiscard]] std::shared_ptr<void> charge_host(std::uint64_t bytes, tag label);
+  /// A descriptor of the pool of buffers that other processes can open, which the caller closes.
+  /// @throws error unsupported if the device has no such pool.
+  [[nodiscard]] int export_pool() const;
   /// The timelines of the device's streams.
   [[nodiscard]] const std::shared_ptr<timelines>& clocks() const noexcept;
   /// The copies of the device, their counters, and strict mode.
@@ -203,6 +206,7 @@ private:
   /// @param kind  `pinned`, `device`, or the device's own kind (the same as `device`).
   /// @throws error unsupported.
   [[nodiscard]] memory_source source_of(memory_kind kind, std::string_view user) const;
+  [[nodiscard]] memory_source shareable_source() const;
   [[nodiscard]] block allocate_block(const memory_source& out_of, std::size_t bytes, std::size_t alignment,
                                      tag label, const stream_ref& stream);
   /// Frees the block once the points have passed; the host does not wait.

@@ -63,6 +63,38 @@ context_core::context_core(std::shared_ptr<backend> of, context_options chosen)
   memory = build_stack(options.memory, parts);
 }
 
+resource& context_core::shareable_resource() {
+  const std::lock_guard lock(visible_mutex);
+  if (device->pool_exportable()) {
+    return *memory.top;
+  }
+  if (shareable == nullptr) {
+    auto made = std::make_unique<shareable_memory>();
+    made->device = device->another();
+    stack_options chosen;
+    chosen.base = resource_kind::async; // a process that opens an allocation maps the whole of it
+    chosen.pool_threshold = 0;
+    chosen.exportable_pool = true;
+    made->memory = build_stack(
+        chosen,
+        {.device = made->device, .limit = root_budget, .log = log, .make_room = [this](shortage& need) {
+           return relief->relieve(need);
+         }});
+    for (const auto& known : visible_on) {
+      if (&known->device() != device.get()) {
+        known->device().enable_peer_access(*made->device);
+      }
+    }
+    shareable = std::move(made);
+  }
+  return *shareable->memory.top;
+}
+
+backend& context_core::device_of(const resource* from) {
+  const std::lock_guard lock(visible_mutex);
+  return shareable != nullptr && from == shareable->memory.top.get() ? *shareable->device : *device;
+}
+
 reservation context_core::reserve(const std::shared_ptr<budget>& from, std::uint64_t bytes,
                                   overbooking policy) {
   if (policy == overbooking::refuse) {
@@ -97,6 +129,9 @@ bool context_core::make_visible_to(backend& user) {
     visible_on.reserve(visible_on.size() + 1);
     auto there = timelines::of(user);
     user.enable_peer_access(*device);
+    if (shareable != nullptr) {
+      user.enable_peer_access(*shareable->device);
+    }
     visible_on.push_back(std::move(there));
   }
   return true;

@@ -29,6 +29,11 @@ struct context_core : std::enable_shared_from_this<context_core> {
   /// Frees a block in stream order after the points; unknown work is resolved to points first. Returns false
   /// if that can't be done now.
   bool free_in_order(resource& to, const block& freed, requirement& after) noexcept;
+  /// Memory that other processes can open: that of the stack, or else of a pool of its own.
+  /// @throws error unsupported if the device has no such pools.
+  [[nodiscard]] resource& shareable_resource();
+  /// The device object whose pool a resource of the core allocates from.
+  [[nodiscard]] backend& device_of(const resource* from);
   /// @throws error device in a child of fork.
   void require_own_process() const;
 
@@ -53,6 +58,12 @@ struct context_core : std::enable_shared_from_this<context_core> {
   std::unique_ptr<pressure> relief;
   std::unique_ptr<pressure> pinned_relief; ///< without hooks, which free device memory; null on the host
   resource_stack memory;
+  /// Memory of a pool that other processes open, beside `memory` whose pool they can't. Made on first use.
+  struct shareable_memory {
+    std::shared_ptr<backend> device; ///< another device object, with the pool
+    resource_stack memory;
+  };
+  std::unique_ptr<shareable_memory> shareable; ///< guarded by `visible_mutex`; once made it stays
   stream_pool streams{clocks, options.max_streams};
   service_registry services;
   const std::uint64_t made_in = fork_generation();

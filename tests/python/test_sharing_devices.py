@@ -11,8 +11,8 @@ import pytest
 
 import arrow_data
 import saeta as sa
-from cuda_module import DEVICES, opened, simulated
-from cuda_peer import Peer
+from cuda_module import DEVICES, opened
+from cuda_peer import Peer, RefusedError
 from saeta._share import reducers, tables, wire
 
 PEER = """
@@ -189,12 +189,43 @@ def test_killed_consumers_release_their_tables(exporter: Peer, kind: str) -> Non
     assert exporter.run(f"result = wait_until(lambda: {used} == {before})") is True
 
 
-def test_the_error_without_an_exportable_pool_names_the_option() -> None:
-    with simulated(exportable=False) as (device,):
-        table = sa.table({"a": [1]}, device.context)
-        with pytest.raises(sa.UnsupportedError, match=r"exportable_pool=True"):
-            table.share()
-        del table
+WITHOUT_POOL = {
+    "sim": "devices = simulated(exportable=False)\nwhere = devices.__enter__()[0].context",
+    "cuda": "where = sa.context('cuda:0')",
+}
+
+
+def test_a_table_of_a_context_without_an_exportable_pool_is_copied(kind: str, ctx: Any) -> None:
+    with Peer("host") as exporter:
+        exporter.run(PEER)
+        exporter.run(WITHOUT_POOL[kind])
+        exporter.run("made = sa.from_arrow(arrow_data.table(), where)")
+        exporter.run("used = lambda: (where.synchronize(), where.memory.statistics()['current'])[1]")
+        exporter.run("before = used()")
+        text = exporter.run("result = show(made)")
+        assert exporter.run("result = show(made)") == text, "it is copied once"
+        assert exporter.run("result = used() - before >= kept.nbytes // 2"), "the copy is charged"
+        found = sa.open_shared(received(text), ctx.saeta)
+        assert found.to_arrow().equals(arrow_data.table())
+        exporter.run("del kept")
+        assert found.to_arrow().equals(arrow_data.table())
+        del found
+        gc.collect()
+        ctx.synchronize()
+        assert exporter.run("result = wait_until(lambda: used() == before)")
+    assert exporter.errors == ""
+
+
+def test_a_copy_for_other_processes_counts_in_the_budget(kind: str, ctx: Any) -> None:
+    del ctx
+    with Peer("host") as exporter:
+        exporter.run(PEER)
+        exporter.run(WITHOUT_POOL[kind])
+        exporter.run("small = where.memory.child('small', '1MiB')")
+        exporter.run("made = sa.table({'a': list(range(100_000))}, small)")
+        with pytest.raises(RefusedError, match=r"BudgetExceeded.*800064 bytes"):
+            exporter.run("made.share()")
+    assert exporter.errors == ""
 
 
 def test_the_uuid_of_a_device_is_read_once(ctx: Any, exporter: Peer) -> None:

@@ -106,6 +106,7 @@ public:
   [[nodiscard]] std::uint64_t pool_bytes() const override { return inner_->pool_bytes(); }
   std::size_t trim_pool(std::size_t keep) override { return inner_->trim_pool(keep); }
   void set_pool_threshold(std::uint64_t bytes) override { inner_->set_pool_threshold(bytes); }
+  [[nodiscard]] std::shared_ptr<backend> another() override { return inner_->another(); }
   void make_pool_exportable() override { inner_->make_pool_exportable(); }
   [[nodiscard]] bool pool_exportable() const override { return inner_->pool_exportable(); }
   int export_pool() override {

@@ -24,8 +24,7 @@ def install_reducers() -> None:
     keeps them until they are opened, until the parent of the process ends, or for 10 minutes; for a process
     that `multiprocessing` did not start, for 30 seconds. A table of a GPU is copied to the host for that.
 
-    Other pickles carry the rows. Sending a table on a GPU raises UnsupportedError if its context has no
-    exportable pool.
+    Other pickles carry the rows.
 
     Example:
         >>> import saeta as sa

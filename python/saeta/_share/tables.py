@@ -141,6 +141,7 @@ class _DeviceMemory:
     """A table on a GPU: the body in an exportable pool, and the metadata, in a file only if it is large."""
 
     def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
+        body = _core._shareable(body, _TAG) if len(body) else body
         self.device = pools.uuid_of(where)
         self.nbytes = len(body) + len(metadata)
         self.reply = _SIZES.pack(len(body), len(metadata))

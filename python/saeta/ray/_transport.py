@@ -137,9 +137,9 @@ def register_transport() -> None:
     Call it before the class of the actor is defined. Ray registers the transport in the actors that this
     process creates. Calling it again does nothing.
 
-    On a GPU the context of the tables needs an exportable pool: `saeta.context("cuda:0",
-    exportable_pool=True)`, before the first use of the GPU in the actor. Otherwise the task fails with
-    UnsupportedError. Between machines, tables go through Ray's object store: leave `tensor_transport` out.
+    On a GPU a table is copied once on the device, unless its context has an exportable pool:
+    `saeta.context("cuda:0", exportable_pool=True)`, before the first use of the GPU in the actor. Between
+    machines, tables go through Ray's object store: leave `tensor_transport` out.
 
     Example:
         >>> import ray

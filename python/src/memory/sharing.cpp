@@ -96,11 +96,20 @@ void bind_sharing(nb::module_& m) {
         "16 bytes that name the device in every process of the machine.");
   m.def(
       "_share_pool",
-      [](const context_object& ctx) {
-        return without_gil([&] { return ctx.value->device_backend()->export_pool(); });
-      },
+      [](const context_object& ctx) { return without_gil([&] { return ctx.value->export_pool(); }); },
       nb::arg("where"), nb::sig("def _share_pool(where: Context) -> int"),
-      "A descriptor of the context's memory pool, which the caller closes.");
+      "A descriptor of the pool of the context's memory that other processes open. The caller closes it.");
+  m.def(
+      "_shareable",
+      [](const column_object& of, const std::string& label) {
+        return without_gil([&] {
+          const buffer bytes = shareable(bytes_of_column(of), label);
+          return column_of_bytes(bytes.owner()->ctx(), bytes);
+        });
+      },
+      nb::arg("body"), nb::arg("tag"), nb::sig("def _shareable(body: Column, tag: str) -> Column"),
+      "A column of uint8, which must have rows, in memory that other processes can open: the same memory if "
+      "its context has an exportable pool, else a copy in a pool that is.");
   m.def(
       "_bytes_of", [](const column_object& of) { return buffer_object(bytes_of_column(of)); },
       nb::arg("column"), nb::sig("def _bytes_of(column: Column) -> Buffer"),

@@ -182,21 +182,23 @@ void bind_conversions(table_class& c) {
            "    >>> metadata, body = table.pack()\n"
            "    >>> sa.unpack(metadata, body).equals(table)\n"
            "    True")
-      .def("share", in_python("saeta._share.tables", "share"),
-           nb::sig("def share(self) -> saeta._share.tables.SharedTable"),
-           "Shares the table with other processes of the same user on this machine. Returns a token that can "
-           "be pickled; `saeta.open_shared` opens it.\n\n"
-           "A host table is copied once into an unnamed file in memory that nobody can change, and the copy "
-           "is charged to its context. A table on a GPU is shared where it is, packed: its context needs an "
-           "exportable pool (`saeta.context('cuda:0', exportable_pool=True)`). Every call for a table that "
-           "is still shared returns a token for the same memory. The memory is kept as long as this process "
-           "has a token, or another process has the table open."
-           "\n\nExample:\n"
-           "    >>> import saeta as sa\n"
-           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-           "    >>> token = table.share()\n"
-           "    >>> sa.open_shared(token).equals(table)\n"
-           "    True")
+      .def(
+          "share", in_python("saeta._share.tables", "share"),
+          nb::sig("def share(self) -> saeta._share.tables.SharedTable"),
+          "Shares the table with other processes of the same user on this machine. Returns a token that can "
+          "be pickled; `saeta.open_shared` opens it.\n\n"
+          "A host table is copied once into an unnamed file in memory that nobody can change, and the copy "
+          "is charged to its context. A table on a GPU is shared where it is, packed, if its context has an "
+          "exportable pool (`saeta.context('cuda:0', exportable_pool=True)`); otherwise a copy on the GPU is "
+          "shared and charged. Every call for a table that is still shared returns a token for the same "
+          "memory. The memory is kept as long as this process has a token, or another process has the table "
+          "open."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+          "    >>> token = table.share()\n"
+          "    >>> sa.open_shared(token).equals(table)\n"
+          "    True")
       .def(
           "__arrow_c_schema__", [](const table_object& self) { return schema_capsule(self.value->fields()); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),

@@ -193,6 +193,7 @@ public:
     pool().set_threshold(bytes);
     pool_threshold_ = bytes;
   }
+  [[nodiscard]] std::shared_ptr<backend> another() override { return make_cuda_backend(ordinal_); }
   void make_pool_exportable() override;
   [[nodiscard]] bool pool_exportable() const override { return &pool() != &*own_pool_; }
   int export_pool() override {

@@ -146,6 +146,7 @@ public:
   std::size_t trim_pool(std::size_t) override { return 0; }
   [[nodiscard]] std::uint64_t pool_bytes() const override { return 0; }
   void set_pool_threshold(std::uint64_t) override {}
+  std::shared_ptr<backend> another() override { refuse_pool(); }
   void make_pool_exportable() override { refuse_pool(); }
   [[nodiscard]] bool pool_exportable() const override { return false; }
   int export_pool() override { refuse_pool(); }

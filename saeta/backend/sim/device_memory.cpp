@@ -135,6 +135,8 @@ void* simulated_device::allocate_async(std::size_t bytes, stream_handle stream) 
   machine_->memory().add(base, bytes, allocation_kind::stream_ordered, gpu_->ordinal,
                          {queued->when, queued->name});
   gpu_->pool_used += round_allocation(bytes);
+  pool_used_ = true;
+  from_pool_.insert(base);
   count_allocation(*gpu_, bytes);
   return base;
 }
@@ -154,6 +156,7 @@ bool simulated_device::deallocate_async(void* pointer, std::size_t bytes, stream
     const auto queued = machine_->submit(ordering, "free", {{pointer, bytes, false}}, std::move(work));
     machine_->memory().remove(*gone, {queued->when, queued->name});
     gpu_->memory.give_back({gpu_->memory.offset(pointer), round_allocation(bytes), true, queued});
+    from_pool_.erase(pointer);
     gpu_->pool_used -= round_allocation(bytes);
     count_free(*gpu_, bytes);
     return true;
@@ -178,20 +181,27 @@ void simulated_device::set_pool_threshold(std::uint64_t bytes) {
   gpu_->pool_threshold = bytes;
 }
 
+std::shared_ptr<backend> simulated_device::another() {
+  options chosen;
+  chosen.ordinal = gpu_->ordinal;
+  chosen.beside = std::static_pointer_cast<simulated_device>(shared_from_this());
+  return create(chosen);
+}
+
 void simulated_device::make_pool_exportable() {
   const machine::guard held = machine_->enter_call(*gpu_, "make_pool_exportable");
   const std::uint64_t bytes = gpu_->pool_used + gpu_->memory.pooled_bytes();
-  if (!gpu_->pool_exportable && bytes != 0) {
+  if (!exportable_ && pool_used_ && bytes != 0) {
     throw error(errc::busy, concat("sim:", gpu_->ordinal, ": the pool already has ", bytes,
                                    " bytes: make it exportable before the first allocation"));
   }
   gpu_->memory.share();
-  gpu_->pool_exportable = true;
+  exportable_ = true;
 }
 
 bool simulated_device::pool_exportable() const {
   const machine::guard held = machine_->lock();
-  return gpu_->pool_exportable;
+  return exportable_;
 }
 
 void* simulated_device::allocate_pinned(std::size_t bytes) {

@@ -29,12 +29,12 @@ struct allocation_facts {
 };
 static_assert(sizeof(allocation_facts) <= sizeof(allocation_name));
 
-void require_exportable(const gpu& home) {
-  if (!home.pool_exportable) {
+void require_exportable(bool exportable, std::int32_t ordinal) {
+  if (!exportable) {
     throw error(
         errc::unsupported,
         concat(
-            "sim:", home.ordinal,
+            "sim:", ordinal,
             ": the pool is not exportable: make it exportable before the first allocation (stack_options)"));
   }
 }
@@ -86,17 +86,17 @@ std::size_t mapped_pool::offset(const void* pointer) const noexcept {
 
 int simulated_device::export_pool() {
   const machine::guard held = machine_->enter_call(*gpu_, "export_pool");
-  require_exportable(*gpu_);
+  require_exportable(exportable_, gpu_->ordinal);
   return gpu_->memory.descriptor();
 }
 
 allocation_name simulated_device::export_allocation(const void* base) {
   const machine::guard held = machine_->enter_call(*gpu_, "export_allocation");
-  require_exportable(*gpu_);
+  require_exportable(exportable_, gpu_->ordinal);
   const allocation* const allocation = machine_->memory().beginning_at(base);
   const bool pooled = allocation != nullptr && allocation->kind == allocation_kind::stream_ordered;
   if (allocation == nullptr || allocation->ordinal != gpu_->ordinal ||
-      (!pooled && allocation->kind != allocation_kind::direct)) {
+      (pooled && !from_pool_.contains(base)) || (!pooled && allocation->kind != allocation_kind::direct)) {
     throw error(errc::device,
                 concat("sim:", gpu_->ordinal, ": no allocation of the device begins at ", base));
   }

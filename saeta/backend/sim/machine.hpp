@@ -63,7 +63,6 @@ struct gpu {
   std::uint64_t used_bytes = 0;                              ///< bytes of the arena in live allocations
   std::uint64_t pool_used = 0;                               ///< the part of `used_bytes` from the pool
   std::size_t pool_threshold = std::numeric_limits<std::size_t>::max(); ///< unused bytes that the pool keeps
-  bool pool_exportable = false;
   std::uint64_t next_stream_id = 3; ///< above the default streams' handles
   stream_state* captured_later = nullptr;
   unsigned calls_before_capture = 0;

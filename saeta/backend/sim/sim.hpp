@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace saeta::sim {
@@ -185,6 +186,7 @@ public:
   std::size_t trim_pool(std::size_t keep) override;
   [[nodiscard]] std::uint64_t pool_bytes() const override;
   void set_pool_threshold(std::uint64_t bytes) override;
+  [[nodiscard]] std::shared_ptr<backend> another() override;
   void make_pool_exportable() override;
   [[nodiscard]] bool pool_exportable() const override;
   int export_pool() override;
@@ -208,6 +210,10 @@ private:
 
   std::shared_ptr<machine> machine_;
   gpu* gpu_; ///< owned by the machine
+  // The stream-ordered pool of this object, guarded by the machine's lock.
+  bool exportable_ = false;
+  bool pool_used_ = false;
+  std::unordered_set<const void*> from_pool_; ///< live allocations
 };
 
 } // namespace saeta::sim

@@ -5,6 +5,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/memory/context.hpp"
 #include "saeta/memory/export_hold.hpp"
+#include "saeta/memory/use_token.hpp"
 
 #include <array>
 #include <utility>
@@ -26,7 +27,7 @@ void require_shareable(const buffer& of) {
     throw error(errc::unsupported, concat(what, " are ", to_string(bytes.kind()),
                                           " memory: only device memory is shared with other processes"));
   }
-  if (!bytes.ctx()->inherited() && !bytes.ctx()->device_backend()->pool_exportable()) {
+  if (!bytes.ctx()->inherited() && !bytes.home().pool_exportable()) {
     throw error(errc::unsupported,
                 concat(what, " can't be shared with other processes: their context was opened without "
                              "exportable_pool (saeta.context(..., exportable_pool=True) in Python, "
@@ -36,11 +37,28 @@ void require_shareable(const buffer& of) {
 
 } // namespace
 
+buffer shareable(const buffer& bytes, tag label) {
+  if (!bytes.present()) {
+    return bytes;
+  }
+  const std::shared_ptr<context>& ctx = bytes.owner()->ctx();
+  if (!bytes.owner()->external() && bytes.owner()->home().pool_exportable()) {
+    return bytes;
+  }
+  const stream_ref stream = ctx->work_stream();
+  buffer copy(storage::allocate_shareable(ctx, bytes.size(), stream, label));
+  use_token token(stream, {reads(bytes), writes(copy)});
+  ctx->copies().copy(token.span<std::byte>(copy).data(), token.span<const std::byte>(bytes).data(),
+                     bytes.size(), copy_kind::device_to_device, stream);
+  token.finish();
+  return copy;
+}
+
 shared_bytes share_bytes(const buffer& of) {
   require_shareable(of);
   synchronize_handover({&of, 1});
   const extent whole = of.owner()->full_extent();
-  return {.name = of.owner()->ctx()->device_backend()->export_allocation(whole.base),
+  return {.name = of.owner()->home().export_allocation(whole.base),
           .base = reinterpret_cast<std::uintptr_t>(whole.base),
           .allocation_bytes = whole.bytes,
           .offset = whole.offset + of.offset(),

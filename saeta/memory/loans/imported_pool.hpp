@@ -46,6 +46,11 @@ struct shared_bytes {
   std::uint64_t bytes = 0;
 };
 
+/// Returns bytes that other processes can open: the same, if their context has an exportable pool, else a copy
+/// of them in memory of such a pool, made on the context's work stream and charged to the same budget.
+/// @throws error as storage::allocate_shareable.
+[[nodiscard]] buffer shareable(const buffer& bytes, tag label);
+
 /// Waits on the host for the last writes of the buffer, those of consumers on unknown streams included.
 /// @throws error unsupported (not memory of an exportable pool: names the option), invalid_argument (no
 /// bytes), busy (as synchronize_handover), device.

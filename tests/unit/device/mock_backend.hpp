@@ -39,6 +39,7 @@ public:
   MOCK_METHOD(std::uint64_t, pool_bytes, (), (const, override));
   MOCK_METHOD(std::size_t, trim_pool, (std::size_t), (override));
   MOCK_METHOD(void, set_pool_threshold, (std::uint64_t), (override));
+  MOCK_METHOD(std::shared_ptr<backend>, another, (), (override));
   MOCK_METHOD(void, make_pool_exportable, (), (override));
   MOCK_METHOD(bool, pool_exportable, (), (const, override));
   MOCK_METHOD(int, export_pool, (), (override));
