@@ -107,6 +107,48 @@ TEST_P(imported_pools, require_a_context_with_an_exportable_pool) {
             errc::unsupported);
 }
 
+TEST_P(imported_pools, of_copies_exist_beside_the_pool_of_a_context) {
+  const auto ctx = new_context();
+  const buffer made = filled(ctx, 5);
+  if (on_host()) {
+    EXPECT_EQ(code_of([&] { static_cast<void>(shareable(made, "copy")); }), errc::unsupported);
+    return;
+  }
+  const std::uint64_t before = ctx->memory_budget()->statistics().current;
+  buffer copy = shareable(made, "copy");
+  fill(made, 6); // after the copy, in stream order
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, before + size);
+  EXPECT_EQ(ctx->reports().live_by_tag().at("copy"), size);
+  EXPECT_TRUE(all(content(copy), 5));
+  EXPECT_EQ(shareable(copy, "again").owner(), copy.owner()) << "it is shareable already";
+  EXPECT_EQ(code_of([&] { static_cast<void>(share_bytes(made)); }), errc::unsupported);
+  const shared_bytes named = share_bytes(copy);
+  EXPECT_EQ(named.base + named.offset, copy.address());
+  const int descriptor = ctx->export_pool();
+  EXPECT_GE(descriptor, 0);
+  if (imports_own()) {
+    const export_hold kept({&copy, 1}, access::read);
+    const auto pool = imported_pool::open(*ctx, descriptor);
+    bool dropped = false;
+    EXPECT_TRUE(all(content(pool->open_bytes(ctx, named, lease(dropped), "opened")), 5));
+    EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+    EXPECT_TRUE(dropped);
+  }
+  EXPECT_EQ(::close(descriptor), 0);
+  copy = {};
+  EXPECT_TRUE(ctx->wait_for_releases(std::chrono::seconds(20)));
+  EXPECT_EQ(ctx->memory_budget()->statistics().current, before);
+}
+
+TEST_P(imported_pools, of_exportable_contexts_need_no_copy) {
+  if (on_host()) {
+    GTEST_SKIP() << "the host has no pool";
+  }
+  const auto ctx = exportable();
+  const buffer made = filled(ctx, 5);
+  EXPECT_EQ(shareable(made, "copy").owner(), made.owner());
+}
+
 TEST_P(imported_pools, identify_bytes_by_allocation_and_offset) {
   if (on_host()) {
     GTEST_SKIP() << "the host has no pool";
