@@ -71,6 +71,9 @@ protected:
     return contexts_.add(std::move(made));
   }
   [[nodiscard]] std::shared_ptr<context> new_context(context_options options = {}) {
+    if (!options.memory.caching.wait_above) {
+      options.memory.caching.wait_above = 0; // memory is soon used again, by other streams as well
+    }
     return watch(context::create(shared_device(), std::move(options)));
   }
   /// For tests that provoke a race on purpose, which the backend must then detect.

@@ -22,7 +22,6 @@ protected:
   void SetUp() override {
     context_options options;
     options.budget = limit;
-    options.memory.caching.wait_above = 0; // memory is soon used again, by other streams as well
     context_ = new_context(options);
   }
 
