@@ -176,8 +176,8 @@ def choices(**given):
 
 
 def test_options_of_a_loader_are_checked():
-    refusals.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
-    refusals.check_options(choices(to="table", nulls="mask"))
+    batches.check_options(choices(nulls={"a": "nan", "b": "mask"}, lists={"a": "padded"}))
+    batches.check_options(choices(to="table", nulls="mask"))
     for given, text in (
         ({"to": "tf"}, "to='tf': expected one of torch, cupy, jax, numpy, table"),
         ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),
@@ -189,7 +189,7 @@ def test_options_of_a_loader_are_checked():
         ({"to": "table", "codes": {}}, "codes is for tensors"),
     ):
         with pytest.raises(sa.InvalidError, match=text):
-            refusals.check_options(choices(**given))
+            batches.check_options(choices(**given))
 
 
 SCHEMA = {"i": "int32", "f": "float32", "s": "string", "t": "timestamp[us]", "b": "bool"}

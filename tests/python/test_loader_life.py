@@ -17,9 +17,9 @@ import saeta as sa
 from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
 from saeta._files.scan import ReadAhead
+from saeta._loader.batches import Windows
 from saeta._loader.data import _OfIpc
 from saeta._loader.loader import _torch_class
-from saeta._loader.windows import Windows
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
 

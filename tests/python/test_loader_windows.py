@@ -1,4 +1,4 @@
-"""The loader's windows (saeta._loader.windows) without a loader: reading, retries, and cutting into
+"""The loader's windows (saeta._loader.batches) without a loader: reading, retries, and cutting into
 batches."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 import saeta as sa
 from saeta._files.scan import ReadOnRequest
-from saeta._loader import batches, readings, windows
+from saeta._loader import batches, readings
 from saeta._loader.records import Load, Span, Taken
 
 
@@ -51,7 +51,7 @@ def loads(*rows):
 
 
 def windows_of(host, data, loads, prefetch):
-    return windows.Windows(windows.LoadedRows(data, host, ["n"], loads, views=False), prefetch)
+    return batches.Windows(data, host, ["n"], loads, prefetch, views=False)
 
 
 def numbers(table):
@@ -60,7 +60,7 @@ def numbers(table):
 
 def take(read):
     """Returns the numbers of the next window."""
-    (table,) = read.take().tables
+    (table,) = read.take()
     return numbers(table)
 
 

@@ -6,16 +6,19 @@ cut into batches without a copy. Strings, lists and arrays of JAX are handed ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain, repeat
 from typing import Any, Never, Protocol
+from weakref import WeakSet
 
 from saeta._convert.dictionaries import decoded
 from saeta._convert.tables import concat_tables
 from saeta._core import (
     Column,
+    Context,
     DataType,
     Schema,
     Table,
@@ -24,13 +27,15 @@ from saeta._core import (
     _from_columns,
     _narrow_float_type,
     _unknown_column,
-    from_dlpack,
 )
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
+from saeta._files.scan import ReadAhead
 from saeta._loader.codes import Coder
+from saeta._loader.cuts import cut_for_jax, cut_for_torch
 from saeta._loader.lists import VIEWS, batches_of_lists
-from saeta._loader.records import PLAIN, Choice, Conversion, Lists, Options, Place, Tensor
+from saeta._loader.readings import Reader
+from saeta._loader.records import Choice, Conversion, Lists, Load, Options, Place, Span, Tensor
 from saeta._loader.refusals import (
     ADVICE,
     add_label,
@@ -40,14 +45,15 @@ from saeta._loader.refusals import (
     refuse_nulls,
     ways_with_nulls,
 )
-from saeta._loader.windows import Windows
 from saeta._optional import load
 from saeta._text import did_you_mean
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
 
+LIBRARIES = ("torch", "cupy", "jax", "numpy")
+OTHER_LIBRARIES = {"pytorch": "torch", "np": "numpy", "cp": "cupy", "arrow": "table", "saeta": "table"}
+NULLS = ("error", "nan", "fill", "mask")
+LISTS = ("jagged", "padded")
 MATRIX = "matrix"
-# Views made at once: the first of more views would have left the processor's caches before its use.
-TORCH_CUTS = 64
 
 # The beginnings of Arrow's format strings of types.
 NUMBERS = (*"cCsSiIlLefgb", "d:")  # the parameters of decimals come after "d:"
@@ -60,6 +66,138 @@ class Converter(Protocol):
 
     def batches(self, table: Table, rows: int) -> Iterator[Any]:
         """Yields batches of so many rows of a table of one piece, the last one with fewer."""
+
+
+class Source(Protocol):
+    """What windows are read from: the data of a loader, or rows that a function changes."""
+
+    def open(self, ctx: Context, columns: Sequence[str], loads: Any, /, *, ahead: int, views: bool) -> Reader:
+        """Begins to read loads, as `Data.open`, or slots of lanes."""
+
+    def describe(self, spans: Sequence[Span]) -> str:
+        """Returns the place of the rows of spans, for messages."""
+
+    def advice(self, spans: Sequence[Span]) -> str:
+        """Returns what to do where the budget has no room for the rows of spans."""
+
+
+class Windows:
+    """The rows of the loads of an epoch, one load after the other, read ahead of the program.
+
+    If a load has no room, the loads that were read ahead are released, and from then on each load is read
+    when it is taken.
+
+    Args:
+        loads: or the slots of a rank, if a function changes the rows of lanes.
+        views: whether rows may be views of files. Permuted ones are copied: they are looked up in one piece
+            of memory, which is faster than in a view of each batch.
+
+    Attributes:
+        turns: the order in which the batches of the rows that were taken last are yielded; None: their own.
+        slots: for each batch in that order, the slots of the rank that are passed with it; None: one each.
+        is_open: False after `stop` and in a child of fork, where `require_open` raises. It is looked at for
+            each batch, and a system call would take longer than many batches.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        ctx: Context,
+        columns: Sequence[str],
+        loads: Sequence[Load] | range,
+        prefetch: int,
+        *,
+        views: bool,
+    ) -> None:
+        self._source = source
+        self._ctx = ctx
+        self._columns = columns
+        self._loads = loads
+        self._views = views
+        self._taken = 0
+        self._spans: Sequence[Span] | None = None  # of the rows that were taken last; None: there are none
+        self._process = os.getpid()
+        self.is_open = self.are_ahead = True
+        self.turns: list[int] | None = None
+        self.slots: list[int] | None = None
+        _all.add(self)
+        self._reader = source.open(ctx, columns, loads, ahead=prefetch, views=views)
+
+    def take(self) -> list[Table] | None:
+        """Returns the next rows, those of a load as one table; None after the last ones."""
+        rows: Any
+        try:
+            try:
+                rows = self._reader.next()
+            except BudgetExceeded:
+                if not self.are_ahead:
+                    raise
+                self.read_on_request()
+                rows = self._reader.next()
+        except ClosedError:  # closed during the read: nothing is wrong with the rows
+            self.require_open()
+            raise
+        except Error as failure:
+            left = self._loads[self._taken :]
+            spans = [] if isinstance(left, range) or not left else left[0].spans
+            label = f"reading {self._source.describe(spans)}" if spans else ""
+            add_label(failure, label, self._source.advice(spans))
+            raise
+        self._spans = self.turns = self.slots = None
+        if rows is None:
+            return None
+        if isinstance(self._loads, range):
+            self._taken, self._spans, self.turns, self.slots = rows.passed, rows.spans, rows.turns, rows.slots
+            tables: list[Table] = rows.tables
+            return tables
+        load = self._loads[self._taken]
+        self._taken += 1
+        self._spans, self.turns = load.spans, load.turns
+        return [rows]
+
+    def place(self) -> str:
+        """Returns the place of the rows that were taken last, for messages."""
+        return "the last rows" if self._spans is None else self._source.describe(self._spans)
+
+    def read_on_request(self) -> None:
+        """Releases the loads that were read ahead. From now on each load is read when it is taken."""
+        self._reader.close()
+        self.wait()
+        self.are_ahead = False
+        left = self._loads[self._taken :]
+        self._reader = self._source.open(self._ctx, self._columns, left, ahead=0, views=self._views)
+
+    def require_open(self) -> None:
+        """Raises ClosedError after `stop`, and in a child of fork."""
+        if self._process != os.getpid():
+            raise ClosedError(
+                f"the loader belongs to process {self._process}, the parent of this forked process: "
+                "open its source again"
+            )
+        if not self.is_open:
+            raise ClosedError("the loader is closed")
+
+    def stop(self) -> None:
+        """Ends the reading within 50 ms. `take` then raises ClosedError."""
+        self.is_open = False
+        self._reader.close()
+
+    def wait(self) -> None:
+        """Waits until the thread that reads ahead has ended."""
+        if isinstance(self._reader, ReadAhead):
+            self._reader.wait()
+
+
+_all: WeakSet[Windows] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """Marks the windows as closed in a child of fork, because they belong to its parent."""
+    for each in _all:
+        each.is_open = False
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 @dataclass(slots=True)
@@ -116,8 +254,6 @@ class Batches(Iterator[Any]):
     cutter: Cutter
     end: _Ending  # stops the windows
     groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
-    turns: list[int] | None = None  # the order in which their batches are yielded; None: their own
-    slots: list[int] | None = None  # of the rank, that are passed with each batch; None: one for each
     made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
     is_last: bool = False  # whether all windows were taken
     is_converting: bool = False  # whether an error comes from converting rows
@@ -161,21 +297,20 @@ class Batches(Iterator[Any]):
         while not self.groups:
             if self.is_last:
                 return False
-            part = self.windows.take()
-            self.is_last = part is None
-            self.turns = self.slots = None
-            if part is None:
+            tables = self.windows.take()
+            self.is_last = tables is None
+            if tables is None:
                 self.groups = self.cutter.rest()
-            else:
-                self.turns, self.slots = part.turns, part.slots
-                for rows in part.tables:
-                    self.groups += self.cutter.cut(rows)
-                    if part.turns is not None:
-                        self.groups += self.cutter.rest()
-                    del rows
-            del part
+                continue
+            for rows in tables:
+                self.groups += self.cutter.cut(rows)
+                if self.windows.turns is not None:
+                    self.groups += self.cutter.rest()
+                del rows
+            del tables
         self.is_converting = True
-        size, turns, batches = self.cutter.size, self.turns, self.features.batches
+        size, batches = self.cutter.size, self.features.batches
+        turns, slots = self.windows.turns, self.windows.slots
         while True:
             try:
                 if turns is None:
@@ -184,8 +319,8 @@ class Batches(Iterator[Any]):
                 else:
                     made = [batch for rows in self.groups for batch in batches(rows.combine_chunks(), size)]
                     self.made = map(made.__getitem__, turns)
-                    if self.slots is not None:  # without a reference to this object, which would be a cycle
-                        self.made = map(partial(_placed, self.place, self.step), self.made, self.slots)
+                    if slots is not None:  # without a reference to this object, which would be a cycle
+                        self.made = map(partial(_placed, self.place, self.step), self.made, slots)
                     self.groups.clear()
             except BudgetExceeded:
                 if not self.windows.are_ahead:
@@ -199,6 +334,23 @@ def _placed(place: Place, step: int, batch: Any, slots: int) -> Any:
     """Returns a batch, and sets the place before it."""
     place.batch = place.begin + (slots - 1) * step
     return batch
+
+
+def check_options(options: Options) -> None:
+    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
+    kinds = (*LIBRARIES, "table")
+    if options.to not in kinds:
+        meant = did_you_mean(options.to, kinds, OTHER_LIBRARIES)
+        raise InvalidError(f"to={options.to!r}: expected one of {', '.join(kinds)}{meant}")
+    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
+        for each in given.values() if isinstance(given, Mapping) else [given]:
+            if each not in known:
+                meant = did_you_mean(each, known)
+                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}{meant}")
+    if options.to == "table":
+        for name in ("matrix", "dtype", "fill", "codes"):
+            if getattr(options, name) is not None:
+                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
 
 
 class Features:
@@ -262,9 +414,9 @@ class Features:
                 columns.append(column)
             source = _from_columns(table.context, columns) if plan.is_matrix else columns[0]
             if self._to == "jax":
-                return _cut_for_jax(source, how, rows)
+                return cut_for_jax(source, how, rows)
             made = _tensor(self._to, source, how)
-            cut = _cut_for_torch if self._to == "torch" else _cut_array
+            cut = cut_for_torch if self._to == "torch" else _cut_array
             return (
                 zip(cut(made[0], rows), cut(made[1], rows), strict=True) if how.with_mask else cut(made, rows)
             )
@@ -439,29 +591,3 @@ def _cut_array(made: Any, rows: int) -> Iterator[Any]:
     batches = made[: whole * rows].reshape(whole, rows, *made.shape[1:])
     rest = made[whole * rows :]
     return chain(batches, [rest] if len(rest) else [])
-
-
-def _cut_for_torch(made: Any, rows: int) -> Iterator[Any]:
-    """Cuts a tensor by the function of torch that makes views in the least time.
-
-    Autograd does not connect such views with the tensor, so only they may be written to, or only the tensor.
-    The program gets the views alone.
-    """
-    split = load("torch", "saeta.loader").unsafe_split_with_sizes
-    whole, rest = divmod(len(made), rows)
-    sizes = [rows] * whole + [rest] * (rest > 0)
-    groups = [sizes[first : first + TORCH_CUTS] for first in range(0, len(sizes), TORCH_CUTS)]
-    return chain.from_iterable(map(split, split(made, [sum(group) for group in groups]), groups))
-
-
-def _cut_for_jax(source: Column | Table, how: Conversion, rows: int) -> Iterable[Any]:
-    """Cuts columns, because JAX compiles a program for each slice of an array."""
-    if isinstance(source, Column) and not how.keywords():
-        parts = range(0, len(source), rows)
-        return (source.slice(first, min(rows, len(source) - first)).to_jax() for first in parts)
-    choices = Choices(*how)
-    values = from_dlpack(Exported(source, choices), source.context)
-    if not how.with_mask:
-        return _cut_for_jax(values, PLAIN, rows)
-    mask = from_dlpack(Exported(source, choices.mask()), source.context)
-    return zip(_cut_for_jax(values, PLAIN, rows), _cut_for_jax(mask, PLAIN, rows), strict=True)

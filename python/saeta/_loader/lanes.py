@@ -12,12 +12,11 @@ A slot of a lane that has no rows left has no batch. Rank r of n has the batches
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from math import gcd
-from typing import NamedTuple
+from typing import Any
 
 from saeta import _core
 from saeta._convert.tables import concat_tables
@@ -26,7 +25,7 @@ from saeta._files.scan import ReadAhead, ReadOnRequest
 from saeta._loader.data import Data
 from saeta._loader.order import Order
 from saeta._loader.readings import Reader, Reading, WholeBatches
-from saeta._loader.records import Batch, Load, Part, Rank, Span, Window
+from saeta._loader.records import Batch, Load, Span, Turns, Window
 from saeta._loader.refusals import add_label
 from saeta.errors import ClosedError, Error
 
@@ -136,19 +135,6 @@ class Lane:
         return parts[0] if len(parts) == 1 else concat_tables(parts)
 
 
-class Turns(NamedTuple):
-    """Batches of lanes, taken in turns.
-
-    Attributes:
-        passed: the slots of the rank up to the last one of these.
-        spans: what was read for the rows.
-    """
-
-    part: Part
-    passed: int
-    spans: list[Span]
-
-
 class Lanes:
     """Reads the lanes of a rank. After a failure, the next call of `next` repeats the failed step.
 
@@ -198,7 +184,7 @@ class Lanes:
         self._passed = before.stop
         spans = [span for lane in lanes for span in lane.spans]
         tables = [table for lane in lanes for table in lane.take(count)]
-        return Turns(Part(tables, turns, slots), self._passed, spans)
+        return Turns(tables, turns, slots, self._passed, spans)
 
     def close(self) -> None:
         """Ends a read of another thread. A function that runs is not ended."""
@@ -222,42 +208,41 @@ class Lanes:
 
 
 class ChangedRows:
-    """The rows of a rank in an epoch, whose windows a function changes.
+    """The rows of a rank in an epoch, whose windows a function changes. It is read like the data of a loader.
 
     Args:
+        slots: those of the rank in the epoch.
         most: the number of batches that are taken at once.
     """
 
     def __init__(
         self,
         data: Data,
-        ctx: Context,
-        columns: Sequence[str],
         order: Order,
         change: Change,
         *,
         epoch: int,
-        rank: Rank,
+        slots: range,
         drop_last: bool,
         most: int,
     ) -> None:
         self._data = data
-        self._ctx = ctx
-        self._columns = columns
         self._order = order
         self._change = change
         self._epoch = epoch
-        self._rank = rank
+        self._slots = slots
         self._drop_last = drop_last
         self._most = most
-        self._passed = 0  # slots of the rank
-        self._spans: list[Span] = []
+        self.describe = data.describe
+        self.advice = data.advice
 
-    def open(self, ahead: int) -> Reader:
-        begin, number, step = self._rank
-        order, shared = self._order, gcd(step, self._order.lanes)
-        slots = range(begin + number + self._passed * step, sys.maxsize, step)[: order.lanes // shared]
-        windows = order.windows(self._epoch, [slot % order.lanes for slot in slots])
+    def open(
+        self, ctx: Context, columns: Sequence[str], slots: Any, *, ahead: int, views: bool = False
+    ) -> Reader:
+        """Begins to read the rows of these slots, the last ones of the rank. They are no views."""
+        order, shared = self._order, gcd(slots.step, self._order.lanes)
+        first = slots[: order.lanes // shared]  # one of each lane
+        windows = order.windows(self._epoch, [slot % order.lanes for slot in first])
         lanes = [
             Lane(
                 of_lane,
@@ -265,34 +250,20 @@ class ChangedRows:
                 key=order.key(self._epoch),
                 batch_rows=order.batch_size,
                 begin=slot // order.lanes * order.batch_size,
-                stride=step // shared,
+                stride=slots.step // shared,
             )
-            for slot, of_lane in zip(slots, windows, strict=True)
+            for slot, of_lane in zip(first, windows, strict=True)
         ]
-        reading = self._data.reading(self._ctx, self._columns)
         source = Lanes(
             lanes,
-            reading,
+            self._data.reading(ctx, columns),
             self._change,
             self._data.describe,
             drop_last=self._drop_last,
             most=self._most,
             windows=max(1, ahead),
-            passed=self._passed,
+            passed=self._slots.index(slots[0]),
         )
-        if ahead == 0 or (self._data.is_table and self._ctx.device != "host"):
+        if ahead == 0 or (self._data.is_table and ctx.device != "host"):
             return ReadOnRequest(source, source.next, "loader")
         return ReadAhead(source, source.next, 1, "loader")
-
-    def note(self, part: Turns) -> Part:
-        self._passed, self._spans = part.passed, part.spans
-        return part.part
-
-    def next_place(self) -> str:
-        return ""  # failures have it already
-
-    def place(self) -> str:
-        return self._data.describe(self._spans)
-
-    def next_advice(self) -> str:
-        return self._data.advice([])

@@ -16,15 +16,14 @@ from saeta._convert.numbers import whole_number
 from saeta._convert.tables import require_memory
 from saeta._core import Context, Schema, Table
 from saeta._files.filesystems import place_of
-from saeta._loader.batches import Batches, Cutter, Features
+from saeta._loader.batches import Batches, Cutter, Features, Source, Windows, check_options
 from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
 from saeta._loader.lanes import ChangedRows
 from saeta._loader.order import Order
 from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
-from saeta._loader.refusals import check_options, refuse_repeated
+from saeta._loader.refusals import refuse_repeated
 from saeta._loader.transform import Transform
-from saeta._loader.windows import LoadedRows, Rows, Windows
 from saeta._parquet.engine import Engine, require_engine
 from saeta._share.pickling import unpickled_context
 from saeta._text import did_you_mean, number_text
@@ -115,11 +114,13 @@ class Loader(Generic[Batch_co]):
             raise InvalidError("weights of sources are for shuffle='rows' or 'batches', and shuffle is False")
         self._schema = data.schema
         self._columns = self._schema.names
-        refuse_repeated(self._columns, "leave them out with columns=, or rename them before")
+        if len(set(self._columns)) != len(self._columns):
+            refuse_repeated(self._columns, "leave them out with columns=, or rename them before")
         self._changes: Transform | None = None
         self._features: Features | Transform
         if chosen.transform is None:
-            self._features = Features(self._schema, options, make_coders(options.codes, data, self._schema))
+            coders = make_coders(options.codes, data, self._schema) if options.codes else {}
+            self._features = Features(self._schema, options, coders)
         else:
             self._features = self._changes = Transform(chosen.transform, data, self._ctx, options)
         most_rows, all_rows, all_bytes = None, 0, 0
@@ -295,24 +296,23 @@ class Loader(Generic[Batch_co]):
                 "here"
             )
         steps, begin = self._steps, self._place.begin
-        epoch, rank = self._place.epoch, Rank(begin, steps.rank, steps.world_size)
-        rows: Rows
+        epoch = self._place.epoch
+        source: Source = self._data
+        loads: Any
         if self._changes is None:
-            loads = self._order.loads(epoch, rank)
-            rows = LoadedRows(self._data, self._ctx, self._columns, loads, views=self._views)
+            loads = self._order.loads(epoch, Rank(begin, steps.rank, steps.world_size))
         else:
-            rows = ChangedRows(
+            loads = range(begin + steps.rank, sys.maxsize, steps.world_size)
+            source = ChangedRows(
                 self._data,
-                self._ctx,
-                self._columns,
                 self._order,
                 self._changes,
                 epoch=epoch,
-                rank=rank,
+                slots=loads,
                 drop_last=steps.drop_last,
                 most=self._most,
             )
-        windows = Windows(rows, steps.prefetch)
+        windows = Windows(source, self._ctx, self._columns, loads, steps.prefetch, views=self._views)
         self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
         cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)

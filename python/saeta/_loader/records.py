@@ -114,18 +114,22 @@ class Window(NamedTuple):
     number: int
 
 
-class Part(NamedTuple):
-    """Rows of an epoch that are taken together.
+class Turns(NamedTuple):
+    """Batches of lanes that are taken in turns.
 
     Attributes:
-        turns: numbers of the batches in `tables`, in the order in which they are yielded; a table ends with a
-            batch. None: in their own order, and batches may go on with the next part.
-        slots: for each batch in that order, the slots of the rank that are passed with it. None: one each.
+        tables: rows of one lane each. Only the last batch of a table may have fewer rows than others.
+        turns: numbers of the batches in `tables`, in the order in which they are yielded.
+        slots: for each batch in that order, the slots of the rank that are passed with it.
+        passed: the slots of the rank that are passed with all of them.
+        spans: what was read for the rows.
     """
 
     tables: list[Table]
-    turns: list[int] | None
-    slots: list[int] | None
+    turns: list[int]
+    slots: list[int]
+    passed: int
+    spans: list[Span]
 
 
 class Rank(NamedTuple):

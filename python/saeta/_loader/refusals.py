@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Never
 
 from saeta._core import Column, DataType
-from saeta._loader.records import Options
-from saeta._text import did_you_mean
-from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, InvalidError, TypeMismatch
+from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, TypeMismatch
 
-LIBRARIES = ("torch", "cupy", "jax", "numpy")
-OTHER_LIBRARIES = {"pytorch": "torch", "np": "numpy", "cp": "cupy", "arrow": "table", "saeta": "table"}
-NULLS = ("error", "nan", "fill", "mask")
-LISTS = ("jagged", "padded")
 ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
-def check_options(options: Options) -> None:
-    """Raises InvalidError for a word that is not known and for choices that tables don't have."""
-    if options.to not in (*LIBRARIES, "table"):
-        known = (*LIBRARIES, "table")
-        meant = did_you_mean(options.to, known, OTHER_LIBRARIES)
-        raise InvalidError(f"to={options.to!r}: expected one of {', '.join(known)}{meant}")
-    for name, given, known in (("nulls", options.nulls, NULLS), ("lists", options.lists, LISTS)):
-        for each in given.values() if isinstance(given, Mapping) else [given]:
-            if each not in known:
-                meant = did_you_mean(each, known)
-                raise InvalidError(f"{name}={each!r}: expected one of {', '.join(known)}{meant}")
-    if options.to == "table":
-        for name in ("matrix", "dtype", "fill", "codes"):
-            if getattr(options, name) is not None:
-                raise InvalidError(f"{name} is for tensors, and to='table' yields tables")
-
-
-def refuse_repeated(names: Sequence[str], advice: str) -> None:
-    """Raises ColumnNameError if two columns have the same name."""
-    if len(set(names)) != len(names):
-        name, count = Counter(names).most_common(1)[0]
-        raise ColumnNameError(
-            f"columns: {count} columns are named {name!r}, and a batch has each name once: {advice}"
-        )
+def refuse_repeated(names: Sequence[str], advice: str) -> Never:
+    """Raises ColumnNameError for columns of which some have the same name."""
+    name, count = Counter(names).most_common(1)[0]
+    raise ColumnNameError(
+        f"columns: {count} columns are named {name!r}, and a batch has each name once: {advice}"
+    )
 
 
 def refuse_column(name: str, type: DataType, lists: DataType | None) -> Never:  # noqa: A002 - lexicon's word

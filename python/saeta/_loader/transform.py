@@ -52,7 +52,8 @@ class Transform:
         elif made.device != self._ctx.device:
             made = made.to(self._ctx)
         if self.schema is None:
-            refuse_repeated(made.schema.names, "rename them in transform=")
+            if len(set(made.schema.names)) != made.num_columns:
+                refuse_repeated(made.schema.names, "rename them in transform=")
             self.schema = made.schema
         elif made.schema != self.schema:
             made = self._with_schema(made, self.schema, spans)
