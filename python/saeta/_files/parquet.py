@@ -11,6 +11,8 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import file_error, place_of
+from saeta._files.progress import Counted
+from saeta._files.progress import hook as progress_hook
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import name_of
 from saeta._optional import load
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from saeta._files.parquet_ranges import ColumnsAhead
+    from saeta.ipc import ProgressArgument
 
     Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterator[str | os.PathLike[str]]
 
@@ -48,6 +51,7 @@ def read_parquet(
     storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
+    progress: ProgressArgument = None,
 ) -> Table:
     """Reads Parquet into a table of a context (a Context or the name of its device; None: the best device).
 
@@ -84,6 +88,8 @@ def read_parquet(
             `pyarrow.dataset.dataset` takes.
         engine: "device" decodes on the device of the context, "host" by pyarrow. None: on the device if it
             can, else by pyarrow, and the logger "saeta.parquet" says why (level INFO).
+        progress: as for `saeta.read_ipc`, after each batch that is decoded: its rows and the bytes of its
+            values.
 
     Returns:
         A Table with the batches as they were decoded. On the host they are copied into memory of the context.
@@ -122,29 +128,40 @@ def read_parquet(
             schema=schema,
             index=index,
         )
-        return read_set(data_set, where, filters, engine, rows)
+        with progress_hook(progress, "reading") as hook:
+            counted = None if hook is None else Counted(hook)
+            return read_set(data_set, where, filters, engine, rows, counted)
 
 
 def read_set(
-    data_set: parquet_set.ParquetSet, where: Context, filters: Any, engine: Engine | None, rows: int
+    data_set: parquet_set.ParquetSet,
+    where: Context,
+    filters: Any,
+    engine: Engine | None,
+    rows: int,
+    counted: Counted | None = None,
 ) -> Table:
     """Returns the rows of files as a table of a context."""
     decoder = device_decoder(engine, where, data_set, filters)
-    return _read_on_host(data_set, where, filters, rows) if decoder is None else read_whole(decoder)
+    if decoder is not None:
+        return read_whole(decoder, counted)
+    return _read_on_host(data_set, where, filters, rows, counted)
 
 
-def _read_on_host(data_set: parquet_set.ParquetSet, where: Context, filters: Any, rows: int) -> Table:
+def _read_on_host(
+    data_set: parquet_set.ParquetSet, where: Context, filters: Any, rows: int, counted: Counted | None = None
+) -> Table:
     if filters is None:
         counts = (group.num_rows for fragment in data_set.fragments for group in fragment.row_groups)
         require_room(where, data_set.schema.types, sum(counts))
     expression = _expression(filters)
     host = limited_host(where)
     if host is not None:
-        return read_limited(where, LimitedReader(host, data_set, expression, rows))
+        return read_limited(where, LimitedReader(host, data_set, expression, rows), counted)
     scanner = _scanner(data_set, expression, batch_size=rows)
     fetched = data_set.fetch_all(expression)
     try:
-        return take_batches(where, scanner.to_reader())
+        return _take_counted(where, scanner.to_reader(), counted)
     finally:
         fetched.close()
 
@@ -164,6 +181,7 @@ def scan_parquet(
     storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
     engine: Engine | None = None,
+    progress: ProgressArgument = None,
 ) -> Scan:
     """Reads Parquet into a context batch by batch, in bounded memory.
 
@@ -185,6 +203,7 @@ def scan_parquet(
             memory of the context.
         window: bytes of values that the device decodes at once, as a number or a text ("512MiB"). A larger
             row group is decoded in parts.
+        progress: as for `saeta.scan_ipc`.
 
     Returns:
         A Scan: an iterator of Tables, also for `async for`, and a context manager that releases the files.
@@ -224,7 +243,7 @@ def scan_parquet(
         decoder = device_decoder(engine, where, data_set, filters)
         if decoder is not None:
             windows = DeviceBatches(decoder, window_bytes, in_flight)
-            return Scan(windows, read_ahead(windows, where, rows, 1))
+            return Scan(windows, read_ahead(windows, where, rows, 1), progress=progress)
         uploaded = in_flight or 2
         expression = _expression(filters)
         host = limited_host(where)
@@ -236,7 +255,7 @@ def scan_parquet(
             scanner = _scanner(data_set, expression, batch_size=rows or BATCH_ROWS, **ahead)
             batches = _Scanned(scanner, data_set.fetch_all(expression))
         reader = _BatchReader(source, batches)
-    return Scan(reader, read_ahead(reader, where, rows, uploaded))
+    return Scan(reader, read_ahead(reader, where, rows, uploaded), progress=progress)
 
 
 def device_decoder(
@@ -330,12 +349,38 @@ def take_batches(ctx: Context, decoded: Any) -> Table:
     return made
 
 
-def read_limited(ctx: Context, batches: LimitedReader) -> Table:
+def _take_counted(ctx: Context, reader: Any, counted: Counted | None) -> Table:
+    """Takes the batches of a reader of pyarrow, which are counted meanwhile."""
+    if counted is None:
+        return take_batches(ctx, reader)
+    failures: list[BaseException] = []  # a stream has their text only
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            yield batch
+            try:
+                counted.add(batch)
+            except BaseException as failure:
+                failures.append(failure)
+                raise
+
+    made = load("pyarrow", "progress").RecordBatchReader.from_batches(reader.schema, batches())
+    try:
+        return take_batches(ctx, made)
+    except Error:
+        if failures:
+            raise failures[0] from None
+        raise
+
+
+def read_limited(ctx: Context, batches: LimitedReader, counted: Counted | None = None) -> Table:
     """Returns all rows as a table of the context. At no time is more than a batch held twice."""
     tables: list[Table] = []
     try:
         while (batch := batches.next()) is not None:
             tables.append(take_batches(ctx, batch))
+            if counted is not None:
+                counted.add(batch)
             del batch
     finally:
         batches.close()

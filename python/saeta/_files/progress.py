@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from saeta._optional import load
@@ -22,6 +23,30 @@ def hook(progress: bool | Hook | None, description: str) -> AbstractContextManag
     if progress is True:
         return _bar(description)
     return nullcontext(None if progress is False else progress)
+
+
+class Counted:
+    """Counts tables as they are read, and tells a hook how far the read has come.
+
+    Args:
+        total_batches: -1 if it is not known.
+    """
+
+    def __init__(self, hook: Hook, total_batches: int = -1) -> None:
+        self._hook = hook
+        self._total = total_batches
+        self._batches = self._rows = self._bytes = 0
+        self._lock = Lock()  # several threads may take batches
+
+    def add(self, taken: Any) -> None:
+        """Counts a table, or a batch of pyarrow."""
+        from saeta._ipc import Progress
+
+        with self._lock:
+            self._batches += 1
+            self._rows += taken.num_rows
+            self._bytes += taken.nbytes
+            self._hook(Progress(self._batches, self._total, self._rows, self._bytes))
 
 
 @contextmanager

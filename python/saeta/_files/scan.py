@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Protocol
 
@@ -15,6 +15,8 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _Ending, _IteratorOfStream, _parse_bytes
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
 from saeta._files.filesystems import place_of
+from saeta._files.progress import Counted
+from saeta._files.progress import hook as progress_hook
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
 from saeta._optional import load
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from saeta._files.batch_numbers import BatchNumbers
     from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
+    from saeta.ipc import ProgressArgument
 
 # What to do where a budget has no room for one batch.
 WHOLE_ADVICE = (
@@ -72,12 +75,17 @@ class Scan:
         reader: Readable,
         batches: WindowScan | ReadAhead | ReadOnRequest,
         has_whole_batches: Callable[[], bool] = lambda: False,
+        progress: ProgressArgument = None,
+        total_batches: int = -1,
     ) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
         self._batches = batches
         self._end = _Ending(batches.close)
         self._has_whole_batches = has_whole_batches
+        self._shown = ExitStack()  # a bar of `progress`
+        hook = self._shown.enter_context(progress_hook(progress, "scanning"))
+        self._counted = None if hook is None else Counted(hook, total_batches)
 
     @property
     def schema(self) -> Schema:
@@ -105,6 +113,10 @@ class Scan:
             if self._has_whole_batches():  # the window was made smaller until it had one batch
                 refusal.args = (f"{refusal}; {WHOLE_ADVICE}", *refusal.args[1:])
             raise
+        if batch is None:
+            self._shown.close()
+        elif self._counted is not None:
+            self._counted.add(batch)
         return batch
 
     def __aiter__(self) -> AsyncIterator[Table]:
@@ -120,6 +132,7 @@ class Scan:
 
     def close(self) -> None:
         """Stops reading ahead within 50 ms and releases the source. Batches that were taken stay valid."""
+        self._shown.close()
         self._end()
         if isinstance(self._batches, ReadAhead):
             self._batches.wait()
@@ -451,6 +464,7 @@ def scan_ipc(
     in_flight: int = 2,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
+    progress: ProgressArgument = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Scan:
@@ -471,6 +485,7 @@ def scan_ipc(
         in_flight: the maximum number of windows that are read ahead. Where batches come from an object or
             become symbols, they are read one by one, and this is a number of batches. A batch that has no
             room in the budget is read when it is requested, and so is a view of a file.
+        progress: as for `read_ipc`, after each batch that is taken: its rows and the bytes of its values.
 
     Returns:
         A Scan: an iterator of Tables of one batch, also for `async for`, and a context manager that releases
@@ -497,6 +512,8 @@ def scan_ipc(
     files = list_sources(source, place, IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
+    total = -1 if rows else reader.num_batches
     if windows is None:
-        return Scan(reader, _batches(reader, target, rows, ahead))
-    return Scan(reader, windows, lambda: _has_whole_batches(reader))
+        one_by_one = _batches(reader, target, rows, ahead)
+        return Scan(reader, one_by_one, progress=progress, total_batches=total)
+    return Scan(reader, windows, lambda: _has_whole_batches(reader), progress, total)

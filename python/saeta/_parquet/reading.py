@@ -6,6 +6,7 @@ from functools import partial
 
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
+from saeta._files.progress import Counted
 from saeta._parquet.decoder import Decoder
 from saeta._parquet.ordered_reads import OrderedReads
 from saeta.errors import BudgetExceeded
@@ -16,7 +17,7 @@ IN_FLIGHT_BYTES = 1 << 30  # of the windows of a scan
 IN_FLIGHT = 8  # windows at most
 
 
-def read_whole(decoder: Decoder) -> Table:
+def read_whole(decoder: Decoder, counted: Counted | None = None) -> Table:
     """Returns all rows as one table, and ends the decoder."""
     reads = _reads(decoder, WHOLE_BYTES, None, WHOLE_THREADS)
     tables: list[Table] = []
@@ -33,6 +34,8 @@ def read_whole(decoder: Decoder) -> Table:
             if table is None:
                 return joined(decoder, tables)
             tables.append(table)
+            if counted is not None:
+                counted.add(table)
     finally:
         reads.close()
 
