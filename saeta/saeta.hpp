@@ -50,5 +50,6 @@
 #include "saeta/transfer/column_stream.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/host_array.hpp"
+#include "saeta/transfer/makers.hpp"
 #include "saeta/transfer/peer_copy.hpp"
 #include "saeta/transfer/upload.hpp"

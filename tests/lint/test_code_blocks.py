@@ -14,6 +14,10 @@ from code_blocks import BLOCKS, ROOT, Block, compile_command
 RUN_BY = {
     ("README.md", "console"): "tests/python/test_readme.py",
     ("README.md", "cpp"): "tests/consumer/run.cmake",
+    **{
+        (page.relative_to(ROOT).as_posix(), "cpp"): "tests/consumer/run.cmake"
+        for page in sorted(ROOT.glob("docs/guides/cpp*.md"))
+    },
     ("docs/guides/reading.md", "console"): "tests/python/test_guides.py",
     ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
     ("docs/scale.md", "console"): "tests/lint/test_scale.py",
