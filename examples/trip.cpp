@@ -47,7 +47,7 @@ bool is_scaled(const column& out, const column& in) {
     return token.span<const float>(of.values())
         .subspan(static_cast<std::size_t>(of.offset()), static_cast<std::size_t>(of.length()));
   };
-  return std::ranges::equal(rows_of(out), rows_of(in),
+  return std::ranges::equal(rows_of(in), rows_of(out),
                             [](float a, float b) { return b == scale_factor * a || (a != a && b != b); });
 }
 
