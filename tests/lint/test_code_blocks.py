@@ -18,6 +18,8 @@ RUN_BY = {
         (page.relative_to(ROOT).as_posix(), "cpp"): "tests/consumer/run.cmake"
         for page in sorted(ROOT.glob("docs/guides/cpp*.md"))
     },
+    ("docs/guides/c.md", "c"): "tests/python/test_c_page.py",
+    ("docs/guides/c.md", "rust"): "tests/python/test_c_page.py",
     ("docs/guides/reading.md", "console"): "tests/python/test_guides.py",
     ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
     ("docs/scale.md", "console"): "tests/lint/test_scale.py",

@@ -137,6 +137,7 @@ def test_the_first_page_of_the_reference_links_to_all_others() -> None:
 
 def test_the_reference_has_every_layer_with_public_headers() -> None:
     public = {"/".join(name.split("/")[:2]) for name in public_headers(ROOT)}
+    public -= {"saeta/capi"}  # docs/guides/c.md; its one header is the reference
     assert documented_layers() == {*public, "saeta/rmm", "saeta/rapidsmpf"}
 
 

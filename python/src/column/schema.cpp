@@ -7,6 +7,7 @@
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/closest.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/transfer/display.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -46,18 +47,6 @@ schema schema_from(nb::handle fields, nb::handle metadata) {
     return schema{nb::cast<std::vector<field>>(parts[0]),
                   metadata_from(metadata.is_none() ? nb::handle(brought) : metadata)};
   });
-}
-
-std::string describe_field(const field& f) {
-  return printable(concat(f.name, ": ", f.type.name(), f.nullable ? "" : " not null"));
-}
-
-std::string describe_all(const schema& s) {
-  std::string text;
-  for (const field& f : s.fields) {
-    text += concat(text.empty() ? "" : "\n", describe_field(f));
-  }
-  return text;
 }
 
 template <class T>
@@ -181,10 +170,10 @@ void bind_field(nb::module_& m) {
       .def("equals", &equals<field>, nb::arg("other").none(),
            nb::sig("def equals(self, other: object) -> bool"), "As ==: name, type, nullability and metadata.")
       .def("__eq__", &equals<field>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const field& self) { return std::hash<std::string>()(describe_field(self)); })
+      .def("__hash__", [](const field& self) { return std::hash<std::string>()(to_string(self)); })
       .def(copied_as_itself())
       .def(pickled_by("reduce_field"))
-      .def("__repr__", [](const field& self) { return concat("<saeta.Field ", describe_field(self), ">"); })
+      .def("__repr__", [](const field& self) { return concat("<saeta.Field ", to_string(self), ">"); })
       .def(
           "__arrow_c_schema__", [](const field& self) { return schema_capsule(self); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
@@ -253,11 +242,11 @@ void bind_schema(nb::module_& m) {
            "Whether a field has that name, or equals that Field.")
       .def("_ipython_key_completions_", &names_of, "Names for tab completion.")
       .def("__eq__", &equals<schema>, nb::arg().none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const schema& self) { return std::hash<std::string>()(describe_all(self)); })
+      .def("__hash__", [](const schema& self) { return std::hash<std::string>()(to_string(self)); })
       .def(copied_as_itself())
       .def(pickled_by("reduce_schema"))
-      .def("__str__", &describe_all)
-      .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", describe_all(self)); })
+      .def("__str__", [](const schema& self) { return to_string(self); })
+      .def("__repr__", [](const schema& self) { return concat("<saeta.Schema>\n", to_string(self)); })
       .def(
           "__arrow_c_schema__", [](const schema& self) { return schema_capsule(self); },
           nb::sig("def __arrow_c_schema__(self) -> typing_extensions.CapsuleType"),
