@@ -113,7 +113,37 @@ void take_indices(const take_step& step, const take_source* sources) noexcept {
   }
 }
 
+/// Whether a step has a mask of bytes without nulls, as those of NumPy are, over one piece. Its loops have no
+/// branch for a row, because a random mask would mispredict half of them.
+bool is_plain_mask(const take_step& step) noexcept {
+  return step.kind == take_kind::mask && step.width != 0 && step.pieces == 1 && step.from.validity == nullptr;
+}
+
+std::int64_t count_flags(const take_step& step, std::int64_t first, std::int64_t end) noexcept {
+  const auto* const flags = static_cast<const std::uint8_t*>(step.from.values) + step.from.first;
+  std::int64_t count = 0;
+  for (std::int64_t at = first; at < end; ++at) {
+    count += flags[at] != 0 ? 1 : 0;
+  }
+  return count;
+}
+
+void take_plain_mask(const take_step& step) noexcept {
+  const auto* const flags = static_cast<const std::uint8_t*>(step.from.values) + step.from.first;
+  auto* const target = static_cast<std::int64_t*>(step.target);
+  const std::int64_t total = count_flags(step, 0, step.count);
+  std::int64_t next = 0;
+  for (std::int64_t at = 0; next < total; ++at) { // a row that is not set is overwritten by the next one
+    target[next] = step.limit + at;
+    next += flags[at] != 0 ? 1 : 0;
+  }
+}
+
 void take_counted(const take_step& step, const take_source* sources) noexcept {
+  if (is_plain_mask(step)) {
+    take_plain_mask(step);
+    return;
+  }
   std::int64_t before = 0;
   for (std::int64_t at = 0; at < step.count; ++at) {
     const taken_range range = range_at(step, sources, at);
@@ -208,6 +238,14 @@ void count_taken_now(std::span<const take_step> steps, const take_source* source
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const take_step& step = steps[i];
     taken_count counted;
+    if (is_plain_mask(step)) {
+      for (std::int64_t first = 0; first < step.count; first += take_tile_rows) {
+        *sums++ = counted.total;
+        counted.total += count_flags(step, first, std::min(first + take_tile_rows, step.count));
+      }
+      count[i] = counted;
+      continue;
+    }
     for (std::int64_t at = 0; at < step.count; ++at) {
       if (at % take_tile_rows == 0) {
         *sums++ = counted.total;

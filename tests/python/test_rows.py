@@ -400,3 +400,19 @@ def test_rows_are_taken_on_the_device_without_a_download(device):
     with device.forbid_downloads():
         filtered = table.take(indices).filter(sa.column("m", [True, False], ctx=device))
     assert filtered.to_pydict() == {"x": [3], "s": ["3"]}
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1023, 1024, 1025, 3000])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_masks_of_bytes_keep_the_rows_that_are_set(device, rows, share):
+    """NumPy's masks, of any truth value other than 0, whole and sliced."""
+    mask = np.random.default_rng(rows).random(rows) < share
+    table = sa.table({"x": np.arange(rows)}, device)
+    assert table.filter(mask)["x"].to_pylist() == np.flatnonzero(mask).tolist()
+    assert table[:-1].filter(mask[1:])["x"].to_pylist() == np.flatnonzero(mask[1:]).tolist()
+    odd = sa.from_dlpack(np.where(mask, 0xF0, 0).astype(np.uint8).view(bool), device)
+    assert table.filter(odd)["x"].to_pylist() == np.flatnonzero(mask).tolist()
+    last = np.arange(rows) == rows - 1
+    assert table.filter(last)["x"].to_pylist() == [rows - 1]
+    parts = sa.concat_tables([table[: rows // 2], table[rows // 2 :]])
+    assert parts.filter(mask)["x"].to_pylist() == np.flatnonzero(mask).tolist()
