@@ -341,7 +341,7 @@ def test_unknown_option_values_are_refused(file):
         ({"nulls": "drop"}, "nulls='drop': expected one of error, nan, fill, mask"),
         ({"lists": {"list": "x"}}, "lists='x': expected one of jagged, padded"),
         ({"to": "table", "dtype": "int8"}, "dtype is for tensors"),
-        ({"shuffle": True}, "shuffle=True: expected"),
+        ({"shuffle": "all"}, "shuffle='all': expected"),
         ({"batch_size": 0}, "batch_size is 0, expected an integer from 1 on"),
         ({"rank": 2, "world_size": 2}, "rank is 2, expected less than world_size, 2"),
         ({"seed": 1.5}, "seed is 1.5, expected an integer"),
