@@ -15,7 +15,7 @@ Example:
 """
 
 import sys as _sys
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 if "t" in _sys.abiflags:
     raise ImportError(
@@ -98,7 +98,7 @@ __version__ = _core._version()
 _libarrow.find_modules()
 _habits.install()
 
-if not _TYPE_CHECKING:  # a type checker would take every name of the module for one that exists
+if not _typing.TYPE_CHECKING:  # a type checker would take every name of the module for one that exists
 
     def __getattr__(name: str) -> object:
         raise AttributeError(_habits.missing_name(name), name=name, obj=_sys.modules[__name__])

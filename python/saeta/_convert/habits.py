@@ -130,14 +130,14 @@ def install() -> None:
             _refuse(self, "==", " with values makes a mask, which filter takes: make it with {}")
         return equal(self, other)
 
-    Column.__eq__ = compare  # type: ignore[method-assign]
+    _set("__eq__", compare, Column)
     for kind, ways in ((Table, OF_TABLES), (Column, OF_COLUMNS)):
-        kind.__getattr__ = _attribute(ways)  # type: ignore[union-attr]
+        _set("__getattr__", _attribute(ways), kind)
 
 
-def _set(method: str, refusal: Callable[..., Any]) -> None:
-    for kind in (Column, Table):
-        setattr(kind, method, refusal)
+def _set(method: str, function: Callable[..., Any], *kinds: type) -> None:
+    for kind in kinds or (Column, Table):
+        setattr(kind, method, function)
 
 
 def _refusal(sign: str, advice: str) -> Callable[..., Any]:

@@ -94,7 +94,7 @@ def _parquet(file: Path) -> dict[str, Any]:
     for leaf in leaves:
         counted = leaf.statistics.null_count if leaf.statistics and leaf.statistics.has_null_count else None
         before = nulls.get(leaf.path_in_schema, 0)
-        nulls[leaf.path_in_schema] = None if None in (before, counted) else before + counted
+        nulls[leaf.path_in_schema] = None if before is None or counted is None else before + counted
     return {
         "format": "parquet",
         "metadata_version": metadata.format_version,

@@ -42,6 +42,11 @@ sa.loader("a.arrow", batch_size=1, nulls="zero")  # wrong
 sa.loader("a.arrow", batch_size=1, to="table", matrix=True)  # wrong
 table.num_rows = 3  # wrong
 table.column_name  # wrong
+table.groupby  # wrong
+sa.read_csv  # wrong
+_ = column > 1  # wrong
+_ = column + column  # wrong
+_ = -column  # wrong
 table[1.5]  # wrong
 for _ in table.columns.names:  # wrong
     pass
