@@ -149,10 +149,10 @@ struct dlpack_import {
 /// @param keepalive  keeps the tensor's memory, and is dropped after the last use. The struct may end with
 ///                   the call.
 [[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx,
-                                   const DLManagedTensorVersioned& source, std::shared_ptr<void> keepalive,
-                                   const dlpack_import& how = {});
+                                   const DLManagedTensorVersioned& source,
+                                   const std::shared_ptr<void>& keepalive, const dlpack_import& how = {});
 [[nodiscard]] column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
-                                   std::shared_ptr<void> keepalive, const dlpack_import& how = {});
+                                   const std::shared_ptr<void>& keepalive, const dlpack_import& how = {});
 
 struct dlpack_table_import : dlpack_import {
   /// Names and types of the columns. If absent: col_0, col_1 ... of the tensor's type.
@@ -171,10 +171,10 @@ struct dlpack_table_import : dlpack_import {
 /// The same for a tensor that stays the caller's, as above.
 [[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx,
                                           const DLManagedTensorVersioned& source,
-                                          std::shared_ptr<void> keepalive,
+                                          const std::shared_ptr<void>& keepalive,
                                           const dlpack_table_import& how = {});
 [[nodiscard]] table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
-                                          std::shared_ptr<void> keepalive,
+                                          const std::shared_ptr<void>& keepalive,
                                           const dlpack_table_import& how = {});
 
 /// Allocates memory of a context as a contiguous row-major tensor of any type, for consumers that ask a

@@ -404,13 +404,13 @@ column import_dlpack(const std::shared_ptr<context>& ctx, dlpack_legacy_tensor&&
 }
 
 column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
-                     std::shared_ptr<void> keepalive, const dlpack_import& how) {
+                     const std::shared_ptr<void>& keepalive, const dlpack_import& how) {
   require_argument(ctx, "ctx");
   return import_column(ctx, source, keepalive, how);
 }
 
 column import_dlpack(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
-                     std::shared_ptr<void> keepalive, const dlpack_import& how) {
+                     const std::shared_ptr<void>& keepalive, const dlpack_import& how) {
   require_argument(ctx, "ctx");
   return import_column(ctx, source, keepalive, how);
 }
@@ -426,13 +426,13 @@ table import_dlpack_columns(const std::shared_ptr<context>& ctx, dlpack_legacy_t
 }
 
 table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensorVersioned& source,
-                            std::shared_ptr<void> keepalive, const dlpack_table_import& how) {
+                            const std::shared_ptr<void>& keepalive, const dlpack_table_import& how) {
   require_argument(ctx, "ctx");
   return import_columns(ctx, source, keepalive, how);
 }
 
 table import_dlpack_columns(const std::shared_ptr<context>& ctx, const DLManagedTensor& source,
-                            std::shared_ptr<void> keepalive, const dlpack_table_import& how) {
+                            const std::shared_ptr<void>& keepalive, const dlpack_table_import& how) {
   require_argument(ctx, "ctx");
   return import_columns(ctx, source, keepalive, how);
 }

@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -294,6 +296,22 @@ TYPED_TEST(dlpack_import_test, a_view_of_bools_keeps_their_bytes_and_a_copy_has_
   strided.tensor().strides[0] = 2;
   EXPECT_EQ(content(import_dlpack(this->ctx_, strided.get())), (std::vector<std::uint8_t>{0, 1, 0}));
   EXPECT_EQ(bytes[2], 255) << "the memory of others";
+}
+
+TYPED_TEST(dlpack_import_test, a_tensor_with_a_keepalive_stays_the_callers) {
+  std::array<std::int64_t, 4> numbers{1, 2, 3, 4};
+  support::lent_tensor<TypeParam> tensor(numbers.data(), 4, support::dtype(kDLInt, 64));
+  auto keepalive = std::make_shared<int>(0);
+  const std::weak_ptr<int> kept = keepalive;
+  {
+    const column taken = import_dlpack(this->ctx_, *tensor.get(), std::move(keepalive));
+    keepalive.reset();
+    EXPECT_EQ(taken.length(), 4);
+    EXPECT_FALSE(kept.expired());
+  }
+  this->ctx_->wait_for_releases(std::chrono::seconds(5));
+  EXPECT_TRUE(kept.expired());
+  EXPECT_EQ(tensor.deleted(), 0);
 }
 
 TYPED_TEST(dlpack_import_test, a_null_tensor_is_an_error) {
