@@ -17,7 +17,7 @@ from site_hooks import beginning_of_readme, documented_layers, on_page_content, 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-DECISION_LINES = 65
+DECISION_LINES = 90
 
 
 def text(path: str) -> str:

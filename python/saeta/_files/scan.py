@@ -84,7 +84,7 @@ class Scan:
         self._end = _Ending(batches.close)
         self._has_whole_batches = has_whole_batches
         self._shown = ExitStack()  # a bar of `progress`
-        hook = self._shown.enter_context(progress_hook(progress, "scanning"))
+        hook = self._shown.enter_context(progress_hook(progress, "scanning")) if progress else None
         self._counted = None if hook is None else Counted(hook, total_batches)
 
     @property
@@ -101,12 +101,6 @@ class Scan:
         return self
 
     def __next__(self) -> Table:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return batch
-
-    def _next(self) -> Table | None:
         try:
             batch: Table | None = self._batches.next()
         except BudgetExceeded as refusal:
@@ -115,7 +109,8 @@ class Scan:
             raise
         if batch is None:
             self._shown.close()
-        elif self._counted is not None:
+            raise StopIteration
+        if self._counted is not None:
             self._counted.add(batch)
         return batch
 
@@ -125,7 +120,7 @@ class Scan:
     async def __anext__(self) -> Table:
         import asyncio
 
-        batch = await asyncio.get_running_loop().run_in_executor(None, self._next)
+        batch = await asyncio.get_running_loop().run_in_executor(None, next, self, None)
         if batch is None:
             raise StopAsyncIteration
         return batch

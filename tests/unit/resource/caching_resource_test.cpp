@@ -73,38 +73,6 @@ TEST_F(cache, makes_another_stream_wait_once_for_all_stolen_blocks) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true)); // else timelines outlive the test
 }
 
-TEST_F(cache, takes_an_unused_block_of_another_stream_without_a_wait) {
-  const block pending = get(large, first());
-  const block passed = get(large, first());
-  put(passed, first());
-  synchronize(mark(first()));
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
-  put(pending, first());
-  EXPECT_CALL(*driver_, wait_event(_, _)).Times(0);
-  const block taken = get(large, second());
-  EXPECT_EQ(taken.pointer, passed.pointer);
-  put(taken, second());
-  ::testing::Mock::VerifyAndClearExpectations(driver_.get());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
-}
-
-TEST_F(cache, adds_slabs_rather_than_wait_up_to_a_size) {
-  caching_options options;
-  options.wait_above = 2 * large;
-  make(options);
-  put(get(large, first()), first());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
-  const block added = get(large, second());
-  EXPECT_EQ(made_->statistics().slabs, 2U);
-  EXPECT_EQ(made_->statistics().steals, 0U);
-  const block waited = get(large, second());
-  EXPECT_EQ(made_->statistics().slabs, 2U);
-  EXPECT_EQ(made_->statistics().steals, 1U);
-  put(waited, second());
-  put(added, second());
-  ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(true));
-}
-
 TEST_F(cache, makes_the_first_use_wait_for_a_pending_slab_allocation) {
   ON_CALL(*driver_, event_complete(_)).WillByDefault(Return(false));
   EXPECT_CALL(*driver_, wait_event(first().native_handle(), _)).Times(1);
