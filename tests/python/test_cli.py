@@ -145,7 +145,7 @@ def test_inspect_marks_unsupported_columns(tmp_path):
         (["demo", "--budget", "lots", "--device", "host"], 2, "InvalidError"),
         (["demo", "--budget", "1KiB", "--rows", "1000", "--device", "host"], 4, "BudgetExceeded"),
     ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(map(str, value[:2])) if isinstance(value, list) else "",
 )
 def test_errors_have_their_exit_code(arguments, code, kind):
     done = saeta(*arguments)
