@@ -47,7 +47,9 @@ def by_columns(raw, ctx, copy):
 
 def joined(scan, ctx):
     batches = list(scan)
-    return sa.concat_tables(batches) if batches else sa.from_arrow(pa.schema(scan).empty_table(), ctx)
+    if batches:
+        return sa.concat_tables(batches)
+    return sa.from_arrow(pa.RecordBatchReader.from_batches(pa.schema(scan), []), ctx)
 
 
 def metadata_places(raw: bytes) -> list[int]:
