@@ -143,7 +143,7 @@ class Table:
     def to_string(self) -> str:
         batches = items_of(self._value["batches_"])
         return (
-            f"saeta::table: {count(int(self._value['rows_']), 'row', 'rows')}, "
+            f"saeta::table: {count(int(self._value['rows_']['count']), 'row', 'rows')}, "
             f"{count(len(self._fields), 'column', 'columns')}, {count(len(batches), 'batch', 'batches')}"
         )
 
