@@ -173,8 +173,8 @@ arrow_device_array export_to_device(const std::shared_ptr<context>& ctx, const b
 
 arrow_device_array export_to_device(const column& source, tensor_device where) {
   device_view view = view_of(source.ctx(), {source.length(), {as_arrow(source)}});
-  return device_array_of(view, build_array(view.arrays.arrays.front(), view.arrays.keepalive, placeholder_of(view)),
-                  where);
+  return device_array_of(
+      view, build_array(view.arrays.arrays.front(), view.arrays.keepalive, placeholder_of(view)), where);
 }
 
 arrow_device_array export_device_batch(const table& source, std::size_t batch_index) {

@@ -35,7 +35,8 @@ cache_store::cache_store(std::shared_ptr<resource> upstream, const std::shared_p
                          caching_options options, std::shared_ptr<const budget> bound)
     : id_(next_cache_id()), classes_(checked(options).largest_small, options.largest_cached),
       slab_bytes_(options.slab), upstream_(std::move(upstream)), bound_(std::move(bound)),
-      wait_above_(options.wait_above.value_or(device->properties().total_bytes / 8)), soft_limit_(options.soft_limit), slabs_from_(timelines::of(*device)), common_(id_, timeline_id::none),
+      wait_above_(options.wait_above.value_or(device->properties().total_bytes / 8)),
+      soft_limit_(options.soft_limit), slabs_from_(timelines::of(*device)), common_(id_, timeline_id::none),
       kinds_(classes_.count()) {}
 
 cache_store::~cache_store() {

@@ -116,17 +116,21 @@ TEST_P(counted_tables, accept_a_count_known_to_the_host) {
   EXPECT_EQ(made.known_rows(), 6);
   EXPECT_EQ(made.rows_of_table().rows(), 6);
   EXPECT_EQ(ctx()->copies().read_counters().scalars, traffic{});
-  expect_error([&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 9)); },
-               errc::out_of_range, "the row count is 9, the table has room for 8 rows");
-  expect_error([&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), -2)); },
-               errc::out_of_range, "the row count is -2,");
+  expect_error(
+      [&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), 9)); },
+      errc::out_of_range, "the row count is 9, the table has room for 8 rows");
+  expect_error(
+      [&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint32_t>{7}), -2)); },
+      errc::out_of_range, "the row count is -2,");
 }
 
 TEST_P(counted_tables, refuse_invalid_counts) {
-  expect_error([&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<double>{1}))); }, errc::type_mismatch,
+  expect_error([&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<double>{1}))); },
+               errc::type_mismatch,
                "the row count is of type double, expected uint32, uint64, int32 or int64");
-  expect_error([&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint16_t>{1}))); },
-               errc::type_mismatch, "uint16");
+  expect_error(
+      [&] { static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint16_t>{1}))); },
+      errc::type_mismatch, "uint16");
   expect_error(
       [&] {
         static_cast<void>(counted_table::make(room(), made_of(std::vector<std::uint32_t>{1, 2})));
@@ -141,7 +145,8 @@ TEST_P(counted_tables, require_table_and_count_in_one_context) {
   const std::vector<std::uint32_t> one{1};
   const host_values given = values_of("n", std::span<const std::uint32_t>(one));
   const column elsewhere = table_of_values(other, {&given, 1}).batches()[0].columns[0];
-  expect_error([&] { static_cast<void>(counted_table::make(room(), elsewhere)); }, errc::invalid_argument, "another context");
+  expect_error([&] { static_cast<void>(counted_table::make(room(), elsewhere)); }, errc::invalid_argument,
+               "another context");
 }
 
 SAETA_CONFORMANCE_SUITE(counted_tables);

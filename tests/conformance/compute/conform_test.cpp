@@ -46,7 +46,8 @@ TEST_P(conforming, does_not_copy_rows_if_only_names_change) {
   EXPECT_EQ(made.offsets().address(), given.offsets().address());
   EXPECT_EQ(made.offset(), given.offset() + 1);
   EXPECT_EQ(made.length(), 5);
-  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(conform(made, lists("item", false))); }), errc::type_mismatch);
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(conform(made, lists("item", false))); }),
+            errc::type_mismatch);
 }
 
 TEST_P(conforming, makes_nulls_inside_of_sliced_structs) {

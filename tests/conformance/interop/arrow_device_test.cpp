@@ -281,7 +281,8 @@ TEST_P(arrow_device, refuses_released_arrays) {
              static_cast<void>(import_device_column(ctx(), {"x", text.type(), true, {}}, given.get()));
            },
            [&] {
-             static_cast<void>(import_device_batch(ctx(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries));
+             static_cast<void>(
+                 import_device_batch(ctx(), {{{"x", text.type(), true, {}}}, {}}, given.get(), dictionaries));
            }}) {
     try {
       import();

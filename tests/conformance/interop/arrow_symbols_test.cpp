@@ -267,7 +267,8 @@ TEST_P(arrow_symbols, unknown_to_the_table_are_refused_with_column_and_row) {
   EXPECT_EQ(leaving.message(), concat("column 'x': row 0: symbol ", size + 7,
                                       " is not in the symbol table, which has ", size, " names"));
   arrow_device_array numbers = export_device_column(source.pieces(0)[0]);
-  const error coming = error_of([&] { static_cast<void>(import_device_column(ctx(), described(), numbers.get())); });
+  const error coming =
+      error_of([&] { static_cast<void>(import_device_column(ctx(), described(), numbers.get())); });
   EXPECT_EQ(coming.code(), errc::format);
   EXPECT_EQ(coming.message(), concat("column 'x': symbol ", size + 7,
                                      " at row 0 is not in the symbol table, which has ", size, " names"));

@@ -150,7 +150,8 @@ TEST(dictionary_type, keeps_indices_values_and_order) {
 
 TEST(dictionary_type, refuses_indices_that_are_not_integers) {
   EXPECT_EQ(error_of([&] {
-              static_cast<void>(data_type::dictionary(data_type(type_id::float32), data_type(type_id::string)));
+              static_cast<void>(
+                  data_type::dictionary(data_type(type_id::float32), data_type(type_id::string)));
             }).code(),
             errc::type_mismatch);
 }
@@ -253,9 +254,13 @@ TEST(symbol_type, is_a_uint32_with_a_symbol_table) {
 TEST(symbol_type, can_not_be_nested_in_another_type) {
   const auto inside = [] { static_cast<void>(data_type::nested("+l", {{"item", symbol_type(), true, {}}})); };
   EXPECT_EQ(error_of(inside).code(), errc::unsupported);
-  const auto values = [] { static_cast<void>(data_type::dictionary(data_type(type_id::int8), symbol_type())); };
+  const auto values = [] {
+    static_cast<void>(data_type::dictionary(data_type(type_id::int8), symbol_type()));
+  };
   EXPECT_EQ(error_of(values).code(), errc::unsupported);
-  const auto indices = [] { static_cast<void>(data_type::dictionary(symbol_type(), data_type(type_id::string))); };
+  const auto indices = [] {
+    static_cast<void>(data_type::dictionary(symbol_type(), data_type(type_id::string)));
+  };
   EXPECT_EQ(error_of(indices).code(), errc::type_mismatch);
 }
 

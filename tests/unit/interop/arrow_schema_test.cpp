@@ -272,7 +272,9 @@ TEST(arrow_schema, refuses_exponentially_many_fields) {
 }
 
 TEST(arrow_schema, explains_errors_of_fields) {
-  const auto said = [](foreign_schema& of) { return error_of([&] { static_cast<void>(import_field(of.get())); }).message(); };
+  const auto said = [](foreign_schema& of) {
+    return error_of([&] { static_cast<void>(import_field(of.get())); }).message();
+  };
   foreign_schema nameless("+x", nullptr);
   EXPECT_EQ(said(nameless).rfind("column '': '+x' is not an Arrow type", 0), 0U) << said(nameless);
   foreign_schema broken("i", "x");
@@ -348,7 +350,9 @@ TEST(arrow_schema, refuses_every_broken_field_and_leaves_the_struct_releasable) 
 }
 
 TEST(arrow_schema, refuses_text_that_is_not_utf8_with_its_field) {
-  const auto said = [](foreign_schema& of) { return error_of([&] { static_cast<void>(import_field(of.get())); }); };
+  const auto said = [](foreign_schema& of) {
+    return error_of([&] { static_cast<void>(import_field(of.get())); });
+  };
   foreign_schema name("i", "a\xff");
   EXPECT_EQ(said(name).code(), errc::format);
   EXPECT_EQ(said(name).message(), R"(column 'a\xff': name is not UTF-8: 'a\xff')");
@@ -370,15 +374,17 @@ TEST(arrow_schema, refuses_broken_children_by_name_or_number) {
   foreign.add("i", "a").add("i", "b");
   ArrowSchema* const second = foreign.get().children[1];
   foreign.get().children[1] = nullptr;
-  EXPECT_EQ(error_of([&] { static_cast<void>(import_schema(foreign.get())); }).message(), "schema: children[1] is null");
+  EXPECT_EQ(error_of([&] { static_cast<void>(import_schema(foreign.get())); }).message(),
+            "schema: children[1] is null");
   foreign.get().children[1] = second;
   const auto release = std::exchange(second->release, nullptr);
   EXPECT_EQ(error_of([&] { static_cast<void>(import_schema(foreign.get())); }).code(), errc::closed);
   second->release = release;
   second->format = "q";
-  EXPECT_NE(
-      error_of([&] { static_cast<void>(import_schema(foreign.get())); }).message().find("column 'b': 'q' is not an Arrow type"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] { static_cast<void>(import_schema(foreign.get())); })
+                .message()
+                .find("column 'b': 'q' is not an Arrow type"),
+            std::string::npos);
 }
 
 TEST(arrow_schema, of_a_table_is_a_struct) {
