@@ -79,7 +79,7 @@ COMMANDS = {
     "inspect": {"as_json": False},
     "demo": {"rows": (6_000_000, 1), "seed": (19_920_102, 0), "as_json": False},
     "load": {"rounds": (1, 1), "check": False, "as_json": False},
-    "convert": {"batch_rows": (None, 1), "as_json": False},
+    "convert": {"level": (None, 1), "batch_rows": (None, 1), "as_json": False},
     "bench": {"rounds": (None, 1), "quick": False, "commit": "", "as_json": False},
 }
 

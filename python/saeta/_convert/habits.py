@@ -157,6 +157,8 @@ def _refuse(self: Column | Table, sign: str, advice: str) -> None:
 
 def _attribute(ways: dict[str, str]) -> Callable[[Any, str], Any]:
     def find(self: Column | Table, name: str) -> Any:
+        if hasattr(type(self), name):  # a property that has raised the error: raise it again
+            return object.__getattribute__(self, name)
         kind = type(self).__name__
         text = f"'{kind}' object has no attribute '{name}'"
         if name in ways:

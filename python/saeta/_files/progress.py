@@ -29,12 +29,12 @@ class Counted:
     """Counts tables as they are read, and tells a hook how far the read has come.
 
     Args:
-        total_batches: -1 if it is not known.
+        total_batches: None or -1 if it is not known.
     """
 
-    def __init__(self, hook: Hook, total_batches: int = -1) -> None:
+    def __init__(self, hook: Hook, total_batches: int | None = None) -> None:
         self._hook = hook
-        self._total = total_batches
+        self._total = -1 if total_batches is None else total_batches
         self._batches = self._rows = self._bytes = 0
         self._lock = Lock()  # several threads may take batches
 

@@ -74,9 +74,9 @@ class Scan:
         self,
         reader: Readable,
         batches: WindowScan | ReadAhead | ReadOnRequest,
-        has_whole_batches: Callable[[], bool] = lambda: False,
+        has_whole_batches: Callable[[], bool] | None = None,
         progress: ProgressArgument = None,
-        total_batches: int = -1,
+        total_batches: int | None = None,
     ) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
@@ -104,7 +104,8 @@ class Scan:
         try:
             batch: Table | None = self._batches.next()
         except BudgetExceeded as refusal:
-            if self._has_whole_batches():  # the window was made smaller until it had one batch
+            whole = self._has_whole_batches is not None and self._has_whole_batches()
+            if whole:  # the window was made smaller until it had one batch
                 refusal.args = (f"{refusal}; {WHOLE_ADVICE}", *refusal.args[1:])
             raise
         if batch is None:
