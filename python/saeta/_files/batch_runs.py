@@ -1,12 +1,12 @@
-"""Batches of Arrow IPC files for tasks of an engine such as Dask: listed from metadata, read in runs."""
+"""Batches of files for tasks of an engine such as Dask: listed from metadata, read in runs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
@@ -14,6 +14,14 @@ from saeta._files.filesystems import is_url
 from saeta._files.readers import ReadOptions, open_reader, opened
 from saeta._files.sources import name_of
 from saeta.errors import TypeMismatch
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+_Part = TypeVar("_Part", bound=_Sized)
 
 
 class FileBatch(NamedTuple):
@@ -77,6 +85,27 @@ def run_of(batches: Sequence[FileBatch], schema: Schema) -> Run:
     first = batches[0].number
     numbers = None if first is None else (first, first + len(batches))
     return Run([each.source for each in files], files[0].filesystem, numbers, schema)
+
+
+def in_runs(
+    parts: Iterable[_Part], most: int, may_precede: Callable[[_Part, _Part], bool] | None = None
+) -> Iterator[list[_Part]]:
+    """Yields consecutive parts of files together: at most `most` bytes, or one part that is larger.
+
+    Args:
+        may_precede: whether one read can have a part and then the next one; None: any.
+    """
+    run: list[_Part] = []
+    size = 0
+    for part in parts:
+        apart = run and may_precede is not None and not may_precede(run[-1], part)
+        if run and (apart or size + part.nbytes > most):
+            yield run
+            run, size = [], 0
+        run.append(part)
+        size += part.nbytes
+    if run:
+        yield run
 
 
 def _anywhere(file: Listed) -> Listed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -59,20 +59,6 @@ def groups_of(data_set: parquet_set.ParquetSet, filters: Any) -> Iterator[Group]
             kept = fragment.subset(filter=expression, schema=data_set.dataset.schema)
         for group in kept.row_groups:
             yield Group(file, group.id, group.num_rows, group.total_byte_size)
-
-
-def runs_of(groups: Iterable[Group], most: int) -> Iterator[list[Group]]:
-    """Yields row groups that follow each other, of at most `most` bytes, or one that is larger."""
-    run: list[Group] = []
-    size = 0
-    for group in groups:
-        if run and size + group.nbytes > most:
-            yield run
-            run, size = [], 0
-        run.append(group)
-        size += group.nbytes
-    if run:
-        yield run
 
 
 def part_of(

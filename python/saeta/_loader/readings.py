@@ -18,10 +18,8 @@ from saeta._loader.records import Batch, Load, Run, Span
 from saeta._parquet.decoder import Decoder
 from saeta._parquet.ordered_reads import OrderedReads
 from saeta._parquet.parts import Group, parts_of
-from saeta._parquet.reading import joined
+from saeta._parquet.reading import WHOLE_BYTES, joined
 from saeta.errors import ClosedError
-
-MOST_BYTES = 1 << 30  # of the values that one call decodes
 
 
 class Reader(Protocol):
@@ -212,7 +210,7 @@ class ReadingDecoded(Reading):
     def read(self, spans: Sequence[Span]) -> Table:
         wanted = [(group, span) for span in spans if (group := self._groups[span.batch]) is not None]
         groups = sorted({group for group, _ in wanted})
-        parts = parts_of(groups, self._decoder.plan.files, MOST_BYTES)
+        parts = parts_of(groups, self._decoder.plan.files, WHOLE_BYTES)
         rows = joined(self._decoder, [table for part in parts for table in self._decoder.decode(part)])
         starts = dict(zip(groups, accumulate((group.rows for group in groups), initial=0), strict=False))
         return _joined([rows.slice(starts[group] + span.first, span.rows) for group, span in wanted])

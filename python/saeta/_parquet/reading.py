@@ -11,7 +11,7 @@ from saeta._parquet.decoder import Decoder
 from saeta._parquet.ordered_reads import OrderedReads
 from saeta.errors import BudgetExceeded
 
-WHOLE_BYTES = 1 << 30  # of the values that one call decodes in a whole read
+WHOLE_BYTES = 1 << 30  # of the values that one call decodes at most
 WHOLE_THREADS = 2
 IN_FLIGHT_BYTES = 1 << 30  # of the windows of a scan
 IN_FLIGHT = 8  # windows at most

@@ -11,9 +11,10 @@ from distributed import Client
 from saeta._convert.numbers import require_bytes
 from saeta._core import Table
 from saeta._files import parquet_set
+from saeta._files.batch_runs import in_runs
 from saeta._files.filesystems import place_of
 from saeta._files.parquet import naming_failures
-from saeta._files.parquet_tasks import Part, groups_of, part_of, runs_of
+from saeta._files.parquet_tasks import Part, groups_of, part_of
 from saeta._parquet.engine import Engine, require_engine
 from saeta.dask._contexts import worker_context
 from saeta.dask._reader import require_client
@@ -117,7 +118,7 @@ def read_parquet(
             schema=schema,
             index=index,
         )
-        runs = list(runs_of(groups_of(data_set, filters), most)) or [[]]  # one without rows has the schema
+        runs = list(in_runs(groups_of(data_set, filters), most)) or [[]]  # one without rows has the schema
         tasks = [_Task(part_of(data_set, run, filters, engine), device) for run in runs]
     # Not pure, because the file may have changed when a task runs again.
     if client is not None:

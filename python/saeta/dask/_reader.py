@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dask.delayed import delayed
@@ -11,7 +11,7 @@ from distributed import Client
 from saeta import ipc
 from saeta._convert.numbers import require_bytes
 from saeta._core import Table
-from saeta._files.batch_runs import FileBatch, Run, describe_files, list_files, run_of
+from saeta._files.batch_runs import FileBatch, Run, describe_files, in_runs, list_files, run_of
 from saeta._files.filesystems import place_of
 from saeta.dask._contexts import worker_context
 from saeta.errors import TypeMismatch
@@ -105,7 +105,9 @@ def read_ipc(
     files = list_files(source, place_of(filesystem, storage_options))
     options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
     described = describe_files(files, names, schema)
-    runs = list(_runs(described.batches, most)) or [[FileBatch(files[0], None, None, 0, False)]]
+    runs = list(in_runs(described.batches, most, FileBatch.may_precede)) or [
+        [FileBatch(files[0], None, None, 0, False)]
+    ]
     parts = [_Part(run_of(run, described.schema), device, options) for run in runs]
     # Not pure: Dask must not reuse the result of an earlier call, because the file may have changed since.
     if client is not None:
@@ -136,17 +138,3 @@ def _read(part: _Part) -> Table:
     run = part.run
     given = {"batches": run.batches, "schema": run.schema, "filesystem": run.filesystem}
     return ipc.read_ipc(run.sources, where, **given, **part.options)
-
-
-def _runs(batches: Iterable[FileBatch], most: int) -> Iterator[list[FileBatch]]:
-    """Groups consecutive batches into runs of at most `most` bytes, or of a single batch."""
-    run: list[FileBatch] = []
-    size = 0
-    for batch in batches:
-        if run and (size + batch.nbytes > most or not run[-1].may_precede(batch)):
-            yield run
-            run, size = [], 0
-        run.append(batch)
-        size += batch.nbytes
-    if run:
-        yield run

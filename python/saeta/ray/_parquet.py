@@ -13,8 +13,9 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
 from saeta._files import parquet_set
+from saeta._files.batch_runs import in_runs
 from saeta._files.parquet import naming_failures
-from saeta._files.parquet_tasks import Group, Part, groups_of, part_of, runs_of
+from saeta._files.parquet_tasks import Group, Part, groups_of, part_of
 from saeta._parquet.engine import Engine
 from saeta.ray._files import Blocks, even_parts
 
@@ -97,7 +98,7 @@ class ParquetDatasource(Datasource):  # type: ignore[misc] # Ray has no types th
         return part_of(self._set, groups, self._filters, self._engine)
 
     def _task(self, groups: list[Group], row_limit: int | None) -> ReadTask:
-        parts = [self._part(run) for run in runs_of(groups, BLOCK_BYTES)] or [self._part([])]
+        parts = [self._part(run) for run in in_runs(groups, BLOCK_BYTES)] or [self._part([])]
         is_known = self._filters is None and self._blocks.transform is None
         metadata = BlockMetadata(
             num_rows=sum(group.rows for group in groups) if is_known else None,
