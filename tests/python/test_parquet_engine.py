@@ -19,7 +19,10 @@ import pytest
 import saeta as sa
 from parquet_collection import COLLECTION, COLUMNS, HOST_COLUMNS, ON_HOST
 from saeta._files import parquet, parquet_set
-from saeta._parquet.decoder import constant
+from saeta._loader.codes import make_coders
+from saeta._loader.data import data_of
+from saeta._loader.records import Selection
+from saeta._parquet.decoder import Decoder, constant
 from saeta._parquet.engine import device_plan
 from saeta._parquet.filters import EVERY_ROW, Known, clauses_of, literal
 from saeta._parquet.plan import Plan, plan_of
@@ -288,3 +291,16 @@ def test_pyarrow_reads_the_part_that_cudf_refuses(file, host, monkeypatch, limit
         assert tables[0]["city"].to_pylist() == [f"city {number % 7}" for number in range(25, 100)]
         (third, *_) = plan.parts(1)
         assert read(third)["city"].to_pylist() == [f"city {number % 7}" for number in range(25, 30)]
+
+
+def test_the_host_reads_the_values_of_dictionaries_for_a_device(tmp_path, pylibcudf):
+    path = tmp_path / "cities.parquet"
+    pq.write_table(pa.table({"city": pa.array(["oslo", "rom", "oslo"]).dictionary_encode()}), path)
+    data = data_of(path, Device(), Selection(engine="device"))
+    coder = make_coders(True, data, data.schema)["city"]
+    assert coder.values == ["oslo", "rom"]
+
+
+def test_a_decoder_for_memory_of_the_host_is_refused(file):
+    with pytest.raises(sa.UnsupportedError, match="memory of a CUDA device, not of 'host'"):
+        Decoder(sa.context("host"), planned(file), None)

@@ -347,6 +347,7 @@ class _OfParquet(_OfFiles):
             )
             groups = [_row_groups(each.metadata) for each in self._set.fragments]
             self._plan = device_plan(chosen.engine, ctx, self._set, None)
+            self._device = ctx.device  # that the plan is for
         self.files, self.counts = files, list(map(len, groups))
         self.batches = list(chain.from_iterable(groups))
         self.schema = Schema(self._set.schema)
@@ -354,26 +355,32 @@ class _OfParquet(_OfFiles):
     def open(
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
-        if self._plan is None:
+        plan = self._plan_for(ctx)
+        if plan is None:
             # What is fetched ahead is not under a limited budget.
             spans = [] if limited_host(ctx) is not None else spans_to_read(loads, self.batches)
             fetched = self._set.fetch(columns, self._row_groups_of(spans))
             reading = ReadingFiles(self, ctx, list(columns), ended=fetched.close)
             return reader_of(ReadingWhole(reading, loads, self.batches), loads, ahead)
-        decoded = self._decoded(self._plan, ctx, columns)
+        decoded = self._decoded(plan, ctx, columns)
         # Row groups are decoded once also if they have rows of two loads.
         wanted = [Load(spans, None) for spans in spans_to_read(loads, self.batches) if spans]
         reads = parallel_reader_of(decoded, wanted, ahead, decoded.close)
         return reader_of(ReadingWhole(ReadingScan(reads), loads, self.batches), loads, 0)
 
     def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        if self._plan is not None:
-            return self._decoded(self._plan, ctx, columns)
+        plan = self._plan_for(ctx)
+        if plan is not None:
+            return self._decoded(plan, ctx, columns)
 
         def fetch(wanted: Sequence[Sequence[Span]]) -> ColumnsAhead:
             return self._set.fetch(columns, self._row_groups_of(wanted))
 
         return ReadingFiles(self, ctx, list(columns), fetch=fetch if limited_host(ctx) is None else None)
+
+    def _plan_for(self, ctx: Context) -> Plan | None:
+        """None: pyarrow reads, as for the values of dictionaries, which the host reads for every device."""
+        return self._plan if ctx.device == self._device else None
 
     def _decoded(self, plan: Plan, ctx: Context, columns: Sequence[str]) -> ReadingDecoded:
         decoder = decoder_of(plan.narrowed(columns), self._engine, ctx, self._set, None)

@@ -17,7 +17,7 @@ from saeta._parquet.filters import EVERY_ROW, Clauses, Condition, Known, literal
 from saeta._parquet.memory import decoding_memory
 from saeta._parquet.parts import Part
 from saeta._parquet.plan import Plan
-from saeta.errors import Error, FormatError
+from saeta.errors import Error, FormatError, UnsupportedError
 from saeta.exchange import from_arrow
 
 CHUNK_BYTES = 1 << 30  # of a row group whose text needs offsets of 64 bits
@@ -42,6 +42,10 @@ class Decoder:
     """
 
     def __init__(self, ctx: Context, plan: Plan, on_host: ReadOnHost | None) -> None:
+        if not ctx.device.startswith(
+            "cuda:"
+        ):  # libcudf's kernels would write to memory that no GPU can reach
+            raise UnsupportedError(f"cuDF decodes to the memory of a CUDA device, not of '{ctx.device}'")
         self._ctx = ctx
         self.plan = plan
         self._on_host = on_host
