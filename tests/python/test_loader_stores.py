@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
-from loader_files import write_ipc, write_parquet
+from loader_files import thirds, write_ipc, write_parquet
 
 ROWS, COLUMNS = 200_000, 8
 SHUFFLES = ("rows", "batches")
@@ -93,9 +93,6 @@ def test_ranks_read_their_own_batches(store, name):
 
 
 def test_a_function_gets_all_rows_from_ranks(store):
-    def thirds(table):
-        return table.filter(sa.column("kept", table["row"].to_numpy() % 3 == 0, ctx=table.context))
-
     ranks = [rows_of(loader_of(store, transform=thirds, rank=rank, world_size=4)) for rank in range(4)]
     rows = [row for step in zip_longest(*ranks, fillvalue=[]) for batch in step for row in batch]
     assert sorted(rows) == list(range(0, ROWS, 3))

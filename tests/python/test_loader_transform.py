@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saeta as sa
-from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
+from loader_files import files_of_rows, flat, numbered, rows_of, thirds, write_ipc, write_parquet
 from property_settings import examples
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
@@ -32,11 +32,6 @@ def ctx(request):
 
 def unchanged(table):
     return table
-
-
-def thirds(table):
-    """Keeps the rows whose number is a multiple of 3."""
-    return table.filter(sa.column("kept", table["row"].to_numpy() % 3 == 0, ctx=table.context))
 
 
 def by_slots(loaders):

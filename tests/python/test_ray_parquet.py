@@ -17,6 +17,7 @@ from ray.data.block import BlockAccessor
 
 import saeta as sa
 import saeta.ray
+from loader_files import thirds
 from ray_cluster import cluster, double
 from saeta.ray import _parquet
 from saeta.ray._files import Blocks
@@ -138,10 +139,6 @@ def test_a_data_set_is_read_mapped_and_counted(running, folder):
     assert saeta.ray.read_parquet(folder, filters=[("a", "<", 10)]).select_columns(["a"]).sum("a") == 45
     table = pa.concat_tables(ray.get(data.to_arrow_refs()))
     assert str(table.schema.field("at").type) == "timestamp[us, tz=Europe/Paris]"
-
-
-def thirds(table):
-    return table.filter(sa.column("kept", table["a"].to_numpy() % 3 == 0, ctx=table.context))
 
 
 def test_a_function_runs_in_the_tasks(running, folder):

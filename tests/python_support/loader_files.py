@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import saeta as sa
+
 
 def numbered(rows: int, first: int = 0) -> pa.Table:
     """Returns a table whose rows hold their own number, in columns of two types."""
@@ -54,3 +56,9 @@ def rows_of(batches: Iterable[Any]) -> list[list[int]]:
 
 def flat(batches: Iterable[list[int]]) -> list[int]:
     return [row for batch in batches for row in batch]
+
+
+def thirds(table: sa.Table) -> sa.Table:
+    """Keeps the rows whose number, which the first column has, is a multiple of 3."""
+    kept = table[table.column_names[0]].to_numpy() % 3 == 0
+    return table.filter(sa.column("kept", kept, ctx=table.context))
