@@ -201,30 +201,42 @@ def body_ranges(arrow: bytes, columns: Sequence[str]) -> Ranges:
     return [(buffer.address - base.address, buffer.size) for buffer in buffers]
 
 
-def seconds(action: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+class Run(NamedTuple):
+    seconds: float
+    cpu_seconds: float  # of the process, which is the store as well
+    requests: int
+
+
+def timed(store: SlowStore, action: Callable[[], Any]) -> Run:
+    before, begin, cpu = store.requests, time.perf_counter(), time.process_time()
     kept = action()
-    taken = time.perf_counter() - begin
+    run = Run(time.perf_counter() - begin, time.process_time() - cpu, store.requests - before)
     del kept
-    return taken
+    return run
 
 
 def measure(store: SlowStore, case: Case, rounds: int) -> dict[str, Any]:
-    """Returns medians of the package's call and of the best plain reader, which run in turns."""
-    plain: dict[tuple[int, int], list[float]] = {way: [] for way in product(THREADS, PIECES)}
-    own: list[float] = []
+    """Returns medians of the package's call and of the best plain reader, which run in turns.
+
+    The share is the median of pairs of runs, which other programs of the machine slow down alike.
+    """
+    pairs: dict[tuple[int, int], list[tuple[Run, Run]]] = {way: [] for way in product(THREADS, PIECES)}
     for _ in range(rounds):
-        for threads, piece in plain:
-            plain[threads, piece].append(
-                seconds(lambda: fetch(store, case.key, case.ranges, threads, piece))  # noqa: B023
-            )
-            own.append(seconds(lambda: case.run(store)))
-    best = min(plain, key=lambda way: median(plain[way]))
+        for (threads, piece), of_way in pairs.items():
+            first = timed(store, lambda: fetch(store, case.key, case.ranges, threads, piece))  # noqa: B023
+            of_way.append((first, timed(store, lambda: case.run(store))))
+    best = min(pairs, key=lambda way: median(each.seconds for each, _ in pairs[way]))
     nbytes = sum(count for _, count in case.ranges)
+    own = [each for of_way in pairs.values() for _, each in of_way]
+    plain = [each for each, _ in pairs[best]]
     return {
-        "gb_per_s": nbytes / median(own) / 1e9,
-        "plain_gb_per_s": nbytes / median(plain[best]) / 1e9,
-        "share": median(plain[best]) / median(own),
+        "gb_per_s": nbytes / median(each.seconds for each in own) / 1e9,
+        "plain_gb_per_s": nbytes / median(each.seconds for each in plain) / 1e9,
+        "share": median(first.seconds / second.seconds for first, second in pairs[best]),
+        "cpu_s": median(each.cpu_seconds for each in own),
+        "plain_cpu_s": median(each.cpu_seconds for each in plain),
+        "requests": median(each.requests for each in own),
+        "plain_requests": median(each.requests for each in plain),
         "plain_threads": best[0],
         "plain_mib": best[1] >> 20,
     }
@@ -257,7 +269,9 @@ def main() -> None:
             way = f"{found['plain_threads']} threads, {found['plain_mib']} MiB"
             print(
                 f"{latency:5.0f} ms  {name:26} {found['gb_per_s']:5.2f} GB/s, plain "
-                f"{found['plain_gb_per_s']:5.2f} ({way}): {found['share']:4.0%}",
+                f"{found['plain_gb_per_s']:5.2f} ({way}): {found['share']:4.0%}; processor "
+                f"{found['cpu_s'] * 1e3:4.0f} ms, plain {found['plain_cpu_s'] * 1e3:4.0f}; requests "
+                f"{found['requests']:.0f}, plain {found['plain_requests']:.0f}",
                 flush=True,
             )
     write_result(given.out, "stores", given.commit, rate=given.rate, mib=given.mib, results=results)

@@ -35,6 +35,9 @@ struct progress {
 struct byte_range {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  /// Where a source_fetcher puts them, and the owner of that memory. Null: it keeps them. If a source_reader is
+  /// called with this memory as its target, it waits until they are there.
+  std::shared_ptr<std::byte> memory = nullptr;
 };
 /// Fills the target with the bytes from `offset` on, or throws. Several threads call it.
 using source_reader = std::function<void(std::uint64_t offset, std::span<std::byte> target)>;

@@ -9,8 +9,10 @@
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
+#include "saeta/memory/context.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace saeta::ipc {
@@ -345,11 +347,60 @@ const std::vector<batch_size>& data_set::sizes() {
   }
   if (sizes_.empty()) {
     const std::vector<batch_size> all = sizes_of(*plan_);
+    metadata_ = nullptr;
     for (const batch_span& span : chosen().spans) {
       sizes_.push_back(all[span.batch]);
     }
   }
   return sizes_;
+}
+
+std::vector<batch_size> data_set::guess_sizes() {
+  if (near_by() || batches_ || !sizes_.empty() || !planned() || plan_->batches().empty() ||
+      plan_->messages_to_fetch({}).ranges != nullptr) {
+    return {};
+  }
+  metadata_ = fetch_metadata(*plan_);
+  const detail::planned_message& first =
+      plan_->batches().front(); // its metadata came when the file was opened
+  batch_size known;
+  try {
+    detail::source_window window(plan_->bytes());
+    const auto read = detail::read_batch_message(window, first, plan_->tree());
+    if (!read || first.body_bytes == 0) {
+      return {};
+    }
+    known = size_of(*read, plan_->tree());
+  } catch (const error&) {
+    return {}; // `sizes` reports it
+  }
+  std::vector<batch_size> guessed;
+  for (const detail::planned_message& batch : plan_->batches()) {
+    const double share = static_cast<double>(batch.body_bytes) / static_cast<double>(first.body_bytes);
+    guessed.push_back({.rows = std::llround(static_cast<double>(known.rows) * share),
+                       .bytes = static_cast<std::uint64_t>(static_cast<double>(known.bytes) * share),
+                       .compressed = known.compressed});
+  }
+  return guessed;
+}
+
+std::shared_ptr<void> data_set::fetch_batches(const context& ctx, std::span<const std::size_t> numbers) {
+  struct fetched {
+    std::shared_ptr<const detail::planned_source> from;
+    std::vector<batch_span> spans;
+    std::optional<detail::fetch_window> window;
+  };
+  if (!planned()) {
+    return nullptr;
+  }
+  const auto made = std::make_shared<fetched>(fetched{plan_, {}, std::nullopt});
+  for (const std::size_t number : numbers) {
+    require_number(static_cast<std::int64_t>(number), std::ssize(plan_->batches()));
+    made->spans.push_back({.batch = number});
+  }
+  made->window.emplace(plan_->messages_to_fetch(made->spans), ctx.memory_budget()->statistics().limit);
+  made->window->go_on(0);
+  return made;
 }
 
 std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,

@@ -86,6 +86,13 @@ public:
   /// Returns the sizes of the requested batches. Reads their metadata at the first call.
   /// @throws error unsupported if no plan can take the sources.
   [[nodiscard]] const std::vector<batch_size>& sizes();
+  /// Begins to fetch the metadata of all batches, and returns what `sizes` probably will: batches whose messages
+  /// have the same sizes mostly have as many rows. Empty if that is of no use: `sizes` are known, the sources
+  /// fetch nothing ahead, or only some columns are read, whose places the metadata tell.
+  [[nodiscard]] std::vector<batch_size> guess_sizes();
+  /// Begins to fetch whole batches in this order, as many as a scan fetches ahead, while `sizes` are fetched.
+  /// The scan finds them as long as the result lives. Batches are numbered as in `sizes`.
+  [[nodiscard]] std::shared_ptr<void> fetch_batches(const context& ctx, std::span<const std::size_t> numbers);
   /// Begins a scan of these windows, each of which becomes one table, copied on the host as well. Batches are
   /// numbered as in `sizes`.
   /// @param orders  of the rows of each window; none: as they are read
@@ -121,6 +128,7 @@ private:
   bool in_part_ = false;                             ///< `next` has begun to read it
   bool asked_ = false;                               ///< `plan_` was looked for
   std::shared_ptr<const detail::planned_source> plan_;
+  std::shared_ptr<void> metadata_; ///< fetched for `sizes`
   std::vector<batch_size> sizes_;
 };
 

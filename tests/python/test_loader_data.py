@@ -17,6 +17,7 @@ from saeta._files import data_sets
 from saeta._files.data_sets import Listed
 from saeta._files.filesystems import file_system
 from saeta._loader import data, readings
+from saeta._loader.ipc_data import _batches_by_inspection
 from saeta._loader.records import Batch, Load, Selection, Span
 
 
@@ -114,11 +115,14 @@ def test_files_describe_their_batches_and_read_consecutive_ones_together(host, t
 def test_batch_sizes_of_older_files_are_estimated_by_rows(host, tmp_path):
     path = written(tmp_path / "a.arrow", table(1, 3), metadata_version=pa.ipc.MetadataVersion.V4)
     size = Path(path).stat().st_size
-    assert data._batches_by_inspection(path) == [Batch(1, size // 4, False), Batch(3, size * 3 // 4, False)]
+    assert _batches_by_inspection(path) == [
+        Batch(1, size // 4, False),
+        Batch(3, size * 3 // 4, False),
+    ]
     packed = written(tmp_path / "b.arrow", table(1), compression="zstd")
-    assert data._batches_by_inspection(packed)[0].whole
+    assert _batches_by_inspection(packed)[0].whole
     empty = written(tmp_path / "c.arrow", table(0))
-    assert data._batches_by_inspection(empty) == [Batch(0, 0, False)]
+    assert _batches_by_inspection(empty) == [Batch(0, 0, False)]
 
 
 def test_a_compressed_batch_is_read_once_for_all_spans_in_it(host, tmp_path):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from property_settings import examples
-from saeta._loader import loader as module
+from saeta._loader import planning
 from saeta._loader.order import LANES, Order
 from saeta._loader.readings import spans_to_read
 from saeta._loader.records import Batch, Rank
@@ -217,7 +217,7 @@ def loader_of(files, **options):
 def test_ranks_interleave_to_one_loader(tmp_path, write, shuffle):
     files = files_of_rows(tmp_path, [2500, 1501], 50, write)
     alone_loader = loader_of(files, shuffle=shuffle)
-    assert (alone_loader._order.lanes > 1) == bool(shuffle)
+    assert (alone_loader._plan.order.lanes > 1) == bool(shuffle)
     alone = rows_of(alone_loader)
     assert sorted(flat(alone)) == list(range(4001))
     for world_size in (2, 5, 8):
@@ -233,7 +233,7 @@ def test_each_column_has_the_rows_of_its_batch(tmp_path, to, shuffle):
     rows = pa.table({"n": np.arange(3000), "s": [f"{n}" * (n % 7) for n in range(3000)]})
     path = write_ipc(rows, tmp_path / "a.arrow", 100)
     loader = loader_of(path, shuffle=shuffle, to=to, columns=["n"] if to == "jax" else None)
-    assert loader._order.lanes > 1
+    assert loader._plan.order.lanes > 1
     seen = []
     for batch in loader:
         numbers = np.asarray(batch["n"]) if to != "table" else batch["n"].to_numpy()
@@ -261,7 +261,7 @@ TEXT = [f"{number * 2_654_435_761 % 4_294_967_296:x}" * 3 for number in range(RO
 @pytest.mark.parametrize("shuffle", EVERY)
 def test_eight_ranks_read_a_file_once(tmp_path, monkeypatch, write, shuffle):
     """Rows in the order of a compressed file are the exception: each rank decodes what it has a part of."""
-    monkeypatch.setattr(module, "VIEWED_BYTES", 1 << 60)  # views are read without a system call
+    monkeypatch.setattr(planning, "VIEWED_BYTES", 1 << 60)  # views are read without a system call
     rows = pa.table({"row": np.arange(ROWS_OF_FILE), "half": np.arange(ROWS_OF_FILE) / 2, "text": TEXT})
     path = write(rows, tmp_path / "a", 5000)
     ranks = [loader_of(path, shuffle=shuffle, batch_size=1000, window="8MiB", rank=rank, world_size=8)
@@ -333,7 +333,7 @@ def test_a_loader_holds_as_many_windows_as_the_page_says(tmp_path, write, shuffl
         loader.close()
         with sa.loader(files, share, batch_size=16, window=window, shuffle=shuffle, prefetch=prefetch,
                        world_size=world_size, to="table") as batches:  # fmt: skip
-            assert (batches._order.lanes > 1) == bool(shuffle)
+            assert (batches.lanes > 1) == bool(shuffle)
             for _ in batches:
                 pass
         peak = share.memory.statistics()["peak"]

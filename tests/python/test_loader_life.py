@@ -18,7 +18,7 @@ from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
 from saeta._files.scan import ReadAhead
 from saeta._loader.batches import Windows
-from saeta._loader.data import _OfIpc
+from saeta._loader.ipc_data import OfIpc
 from saeta._loader.loader import _torch_class
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
@@ -461,8 +461,8 @@ def test_a_loader_views_files_only_if_batches_are_read_only(tmp_path, monkeypatc
         opened.append(views)
         return open_files(self, *args, views=views, **options)
 
-    open_files = _OfIpc.open
-    monkeypatch.setattr(_OfIpc, "open", spy)
+    open_files = OfIpc.open
+    monkeypatch.setattr(OfIpc, "open", spy)
     for name in ("torch", "torch.utils", "torch.utils.data"):
         monkeypatch.setitem(sys.modules, name, FakeTorch)
     _torch_class.cache_clear()

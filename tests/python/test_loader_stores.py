@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import saeta as sa
+from counted_store import Store
 from loader_files import thirds, write_ipc, write_parquet
 
 ROWS, COLUMNS = 200_000, 8
 SHUFFLES = ("rows", "batches")
-
-
-class Answer(NamedTuple):
-    meta: dict[str, Any]
-    range: tuple[int, int]
-    content: bytes
-
-    def bytes(self) -> bytes:
-        return self.content
-
-
-class Store:
-    """Files of a folder, as a store of obstore has them. Counts requests and their bytes."""
-
-    def __init__(self, folder):
-        self.folder, self.asked = folder, []
-
-    def head(self, key):
-        return {"path": key, "size": (self.folder / key).stat().st_size, "e_tag": "1"}
-
-    def get(self, key, *, options):
-        content, given = (self.folder / key).read_bytes(), options["range"]
-        first, last = (
-            (max(0, len(content) - given["suffix"]), len(content)) if isinstance(given, dict) else given
-        )
-        last = min(last, len(content))
-        self.asked.append(last - first)
-        return Answer({"e_tag": "1", "size": len(content)}, (first, last), content[first:last])
-
-    def list_with_delimiter(self, prefix):
-        raise NotImplementedError
-
-    list = list_with_delimiter
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +81,63 @@ def test_a_state_goes_on_where_the_files_are(store):
     local = sa.loader(store.folder / "a.parquet", "host", **options)
     local.load_state_dict({**loader_of(store, "a.parquet").state_dict(), "batch": 7})
     assert rows_of(local) == rows_of(loader_of(store, "a.parquet"))[7:]
+
+
+class LateMetadata(Store):
+    """Metadata of batches come when the bodies of some were requested."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.bodies = threading.Event()
+        self.in_time = True
+
+    def get(self, key, *, options):
+        given = options["range"]
+        nbytes = 1 << 20 if isinstance(given, dict) else given[1] - given[0]
+        if nbytes < 10_000:
+            self.in_time &= self.bodies.wait(60)
+        elif not isinstance(given, dict) and given[0]:
+            self.bodies.set()
+        return super().get(key, options=options)
+
+
+@pytest.mark.parametrize("shuffle", [*SHUFFLES, False])
+def test_bodies_are_requested_before_the_sizes_of_batches_are_known(store, shuffle):
+    late = LateMetadata(store.folder)
+    loader = loader_of(late, shuffle=shuffle)
+    assert rows_of(loader) == rows_of(loader_of(store, shuffle=shuffle))
+    assert late.in_time
+    nbytes = (store.folder / "a.arrow").stat().st_size
+    assert sum(late.asked) < 1.2 * nbytes, "what was guessed is what was needed"
+
+
+@pytest.mark.parametrize("first", [300, 7000])
+def test_sizes_that_were_not_guessed_change_no_order(store, tmp_path, first):
+    """Batches of strings have other bytes for as many rows, and the first one has other rows."""
+    sizes = [first, *[1000, 10, 2500] * 20]
+    rows = pa.table({"row": np.arange(sum(sizes)), "s": [str(row) * (row % 50) for row in range(sum(sizes))]})
+    with pa.ipc.new_file(tmp_path / "b.arrow", rows.schema) as writer:
+        for number, size in enumerate(sizes):
+            writer.write_batch(rows.slice(sum(sizes[:number]), size).combine_chunks().to_batches()[0])
+    options = {"window": "1MiB", "to": "table", "shuffle": "rows"}
+    known = loader_of(Store(tmp_path), "b.arrow", **options)
+    batches = len(known)
+    guessed = [batch["row"].to_pylist() for batch in loader_of(Store(tmp_path), "b.arrow", **options)]
+    assert guessed == [batch["row"].to_pylist() for batch in known]
+    assert len(guessed) == batches
+    assert sorted(chain.from_iterable(guessed)) == list(range(sum(sizes)))
+
+
+def test_a_loader_that_is_resumed_asks_for_what_is_left(store):
+    """Its state tells where it goes on, so nothing is guessed."""
+    loader = loader_of(store, shuffle="batches")
+    batches = iter(loader)
+    for _ in range(1900):
+        next(batches)
+    state = loader.state_dict()
+    batches.close()
+    resumed = loader_of(store, shuffle="batches")
+    resumed.load_state_dict(state)
+    store.asked.clear()
+    assert len(list(resumed)) == 100
+    assert sum(store.asked) < (store.folder / "a.arrow").stat().st_size / 4

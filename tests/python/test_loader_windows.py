@@ -181,11 +181,11 @@ def test_the_rows_taken_from_a_table_are_a_multiple_of_the_batch_size(host, rows
     table = sa.table({"n": list(range(rows))}, host)
     options = {"batch_size": batch_size, "window": window, "to": "table"}
     loader = sa.loader(table, host, shuffle="rows", **options)
-    assert loader._order._most_rows == most
-    assert loader._order._window is None
+    assert loader._plan.order._most_rows == most
+    assert loader._plan.order._window is None
     loader.close()
     for shuffle in (False, "batches"):
         loader = sa.loader(table, host, shuffle=shuffle, **options)
-        assert loader._order._most_rows is None
+        assert loader._plan.order._most_rows is None
         loader.close()
     del loader, table

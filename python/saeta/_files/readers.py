@@ -62,7 +62,7 @@ def _open(file: Listed, options: ReadOptions, keep_open: bool = True) -> Reader:
         reader = _ipc.open_file(source, *given, keep_open)
     elif isinstance(source, RangeFile):
         fetch = None if source.is_direct else source.ahead
-        reader = _ipc.open_ranges(source.fill, source.name, source.size, *given, fetch)
+        reader = _ipc.open_ranges(source.fill, source.name, source.size, *given, fetch, source.fetched)
     elif isinstance(source, Live):
         reader = _ipc.open_live(source.fill, source.name, *given)
     else:

@@ -91,6 +91,7 @@ class Windows:
         loads: or the slots of a rank, if a function changes the rows of lanes.
         views: whether rows may be views of files. Permuted ones are copied: they are looked up in one piece
             of memory, which is faster than in a view of each batch.
+        fetched: what is kept until the reader has the first rows.
 
     Attributes:
         turns: the order in which the batches of the rows that were taken last are yielded; None: their own.
@@ -108,12 +109,14 @@ class Windows:
         prefetch: int,
         *,
         views: bool,
+        fetched: object = None,
     ) -> None:
         self._source = source
         self._ctx = ctx
         self._columns = columns
         self._loads = loads
         self._views = views
+        self._fetched = fetched
         self._taken = 0
         self._spans: Sequence[Span] | None = None  # of the rows that were taken last; None: there are none
         self._process = os.getpid()
@@ -143,7 +146,7 @@ class Windows:
             label = f"reading {self._source.describe(spans)}" if spans else ""
             add_label(failure, label, self._source.advice(spans))
             raise
-        self._spans = self.turns = self.slots = None
+        self._spans = self.turns = self.slots = self._fetched = None
         if rows is None:
             return None
         if isinstance(self._loads, range):
@@ -180,6 +183,7 @@ class Windows:
     def stop(self) -> None:
         """Ends the reading within 50 ms. `take` then raises ClosedError."""
         self.is_open = False
+        self._fetched = None
         self._reader.close()
 
     def wait(self) -> None:

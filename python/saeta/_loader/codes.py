@@ -10,7 +10,7 @@ from saeta import _core
 from saeta._convert.build import as_column
 from saeta._convert.to_python import FLOATS
 from saeta._core import Column, DataType, Field, Schema, SymbolTable, Table
-from saeta._loader.data import Data
+from saeta._loader.base import Data
 from saeta._loader.records import Load
 from saeta._optional import load
 from saeta.errors import ColumnNameError, InvalidError, OutOfRange, TypeMismatch

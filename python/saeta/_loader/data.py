@@ -9,31 +9,28 @@ import os
 from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, chain, groupby
 from math import inf
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files import parquet_set
 from saeta._files.data_sets import IPC_ENDINGS, PARQUET_ENDINGS, Listed, list_sources
-from saeta._files.filesystems import URL, file_error, without_secrets
+from saeta._files.filesystems import URL, file_error
 from saeta._files.parquet import decoder_of, naming_failures, read_limited, require_room, take_batches
 from saeta._files.parquet_ranges import ColumnsAhead
-from saeta._files.readers import ReadOptions, describe_source, open_reader, opened
-from saeta._files.scan import WHOLE_ADVICE
-from saeta._files.sources import name_of, open_remote, remote_place
+from saeta._files.sources import open_remote, remote_place
+from saeta._loader.base import IS_WHOLE, Data, OfFiles, numbers_of, schema_of_columns, shown
+from saeta._loader.ipc_data import OfIpc
 from saeta._loader.readings import (
     Reader,
     Reading,
     ReadingDecoded,
     ReadingFiles,
     ReadingParts,
-    ReadingPlanned,
     ReadingScan,
     ReadingTable,
     ReadingWhole,
@@ -41,82 +38,16 @@ from saeta._loader.readings import (
     reader_of,
     spans_to_read,
 )
-from saeta._loader.records import Batch, Load, Run, Selection, Span
-from saeta._loader.refusals import ADVICE
+from saeta._loader.records import Batch, Load, Selection, Span
 from saeta._optional import load
 from saeta._parquet.engine import device_plan
 from saeta._parquet.limited import LimitedReader, limited_host
 from saeta._parquet.plan import Plan
-from saeta.errors import ColumnNameError, InvalidError, TypeMismatch, UnsupportedError
+from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import from_arrow
 
 ENDINGS = (*IPC_ENDINGS, *PARQUET_ENDINGS)
 ALL = Selection()
-IS_WHOLE = attrgetter("whole")
-SOURCE, SPANS, TAKEN = attrgetter("source"), attrgetter("spans"), attrgetter("taken")
-
-
-class Data:
-    """The data of a loader: batches that are read span by span.
-
-    Attributes:
-        schema: names and types of the columns that are read.
-        batches: rows and bytes of each batch, from the metadata.
-        is_table: whether the rows are in memory already.
-    """
-
-    schema: Schema
-    batches: list[Batch]
-    is_table = False
-    shares: Sequence[tuple[int, float]] = ()
-    """Of weighted sources, the number of their batches and their weight. Empty: an epoch has all rows."""
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the files, without their folders."""
-        return ["table"]
-
-    @property
-    def dictionaries(self) -> frozenset[str]:
-        """Columns that are read as plain values and were dictionaries when the files were written."""
-        return frozenset()
-
-    def open(
-        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
-    ) -> Reader:
-        """Begins to read these columns of loads into a context.
-
-        Args:
-            ahead: the number of loads that are read before they are requested.
-            views: whether rows may be read-only views of files, where the format allows views.
-        """
-        raise NotImplementedError
-
-    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        """Returns what reads lists of spans when they are wanted."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Releases the files."""
-
-    def keep_whole(self, most: int) -> None:
-        """Lets batches of at most so many bytes be read as a whole where parts of them are small requests."""
-
-    def identity(self) -> list[Any]:
-        """Returns an identity of the rows: the names of the files, and rows and bytes of each batch."""
-        return [self.names, [(batch.rows, batch.nbytes) for batch in self.batches]]
-
-    def advice(self, spans: Sequence[Span]) -> str:
-        """Returns what to do where the budget has no room for the rows of spans."""
-        return ADVICE
-
-    def firsts(self) -> list[Span]:
-        """Returns the spans that dictionaries are taken from: the first batch with rows of each file."""
-        raise NotImplementedError
-
-    def describe(self, spans: Sequence[Span]) -> str:
-        """Returns the place of the rows of spans, for messages."""
-        raise NotImplementedError
 
 
 class _OfTable(Data):
@@ -126,7 +57,7 @@ class _OfTable(Data):
         if chosen.columns is not None:
             table = table.select(chosen.columns)
         if chosen.schema is not None:
-            meant = _schema_of_columns(chosen)
+            meant = schema_of_columns(chosen)
             table = table._with_schema(_united_schema([table.schema], ["the table"], meant))
         self.table = table
         self.schema = table.schema
@@ -146,191 +77,10 @@ class _OfTable(Data):
         return [Span(number, 0, batch.rows) for number, batch in enumerate(self.batches) if batch.rows]
 
     def describe(self, spans: Sequence[Span]) -> str:
-        return f"the table, {_numbers(span.batch for span in spans)}"
+        return f"the table, {numbers_of(span.batch for span in spans)}"
 
 
-class _Place(NamedTuple):
-    """The place of a batch: the number of its file, and its number in the file."""
-
-    file: int
-    number: int
-
-
-class _OfFiles(Data):
-    """Files of one format."""
-
-    files: list[str]
-    counts: list[int]  # of the batches of each file
-
-    @property
-    def names(self) -> list[str]:
-        return [without_secrets(file).rpartition("/")[2] for file in self.files]
-
-    def open(
-        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
-    ) -> Reader:
-        reading: Reading = ReadingFiles(self, ctx, list(columns))
-        if any(map(IS_WHOLE, self.batches)):
-            reading = ReadingWhole(reading, loads, self.batches)
-        return reader_of(reading, loads, ahead)
-
-    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        return ReadingFiles(self, ctx, list(columns))
-
-    @cached_property
-    def _places(self) -> list[_Place]:
-        return [_Place(file, each) for file, count in enumerate(self.counts) for each in range(count)]
-
-    def runs(self, spans: Iterable[Span]) -> Iterator[Run]:
-        """Yields the runs that spans are made of, in their order."""
-        together: list[Span] = []
-        for span in spans:
-            place = self._places[span.batch]
-            if together and (
-                span.batch - together[-1].batch not in (0, 1)
-                or place.file != self._places[together[-1].batch].file
-            ):
-                yield self._run(together)
-                together = []
-            together.append(span)
-        if together:
-            yield self._run(together)
-
-    def _run(self, spans: list[Span]) -> Run:
-        first, last = self._places[spans[0].batch], self._places[spans[-1].batch]
-        return Run(first.file, first.number, last.number + 1, spans)
-
-    def firsts(self) -> list[Span]:
-        found: dict[int, Span] = {}
-        for number, (place, batch) in enumerate(zip(self._places, self.batches, strict=True)):
-            if batch.rows:
-                found.setdefault(place.file, Span(number, 0, batch.rows))
-        return list(found.values())
-
-    def describe(self, spans: Sequence[Span]) -> str:
-        places = [self._places[span.batch] for span in spans]
-        parts = [
-            f"file '{_shown(self.files[file])}', {_numbers(place.number for place in of_file)}"
-            for file, of_file in groupby(sorted(places), key=lambda place: place.file)
-        ]
-        more = f" and {len(parts) - 2} more files" if len(parts) > 2 else ""
-        return "; ".join(parts[:2]) + more
-
-    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
-        raise NotImplementedError
-
-
-class _OfIpc(_OfFiles):
-    """Arrow IPC files: one plan reads all of them, or each is read alone if no plan can take one of them."""
-
-    def __init__(self, files: list[Listed], chosen: Selection) -> None:
-        self.files = list(map(SOURCE, files))
-        if not all(file.regular for file in files):
-            files = list(opened(files))
-        self._listed = files
-        meant = None if chosen.schema is None else _schema_of_columns(chosen)
-        schemas, self.counts = [], []
-        for file in files:
-            reader = _open_ipc(file, chosen, meant)
-            with reader if len(files) != 1 else nullcontext():
-                schemas.append(reader.schema)
-                self.counts.append(reader.num_batches)
-        self.schema = schemas[0]
-        if len(files) != 1 or len(set(self.schema.names)) != len(self.schema.names):
-            self.schema = _united_schema(schemas, list(map(_shown, self.files)), meant)
-            reader = open_reader(files, ReadOptions(self.schema.names, schema=self.schema))
-        self._planned: Any = None  # the reader of all files, if one plan can take them
-        self._kept_whole = 0  # bytes of the largest plain batch that is read as a whole
-        try:
-            self.batches = list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
-        except UnsupportedError:
-            reader.close()
-            self.batches = [each for file in files for each in _batches_of_file(file, chosen, meant)]
-        else:
-            self._planned = reader
-
-    def close(self) -> None:
-        if self._planned is not None:
-            self._planned.close()
-
-    def keep_whole(self, most: int) -> None:
-        if self._planned is not None and not self._planned.near_by:
-            self.batches = [
-                batch._replace(whole=batch.whole or batch.nbytes <= most) for batch in self.batches
-            ]
-            self._kept_whole = most
-
-    def identity(self) -> list[Any]:
-        return [*super().identity(), *([self._kept_whole] if self._kept_whole else [])]
-
-    def advice(self, spans: Sequence[Span]) -> str:
-        numbers = {span.batch for span in spans}
-        return WHOLE_ADVICE if len(numbers) == 1 and self.batches[numbers.pop()].whole else ADVICE
-
-    def open(
-        self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
-    ) -> Reader:
-        packed = any(map(IS_WHOLE, self.batches))
-        on_request = ctx.device == "host" and not ahead  # views take no memory
-        if self._planned is None or not loads or on_request:
-            return super().open(ctx, columns, loads, ahead=ahead)
-        if views and ctx.device == "host" and not packed and self._planned.near_by:
-            return super().open(ctx, columns, loads, ahead=ahead)
-        if not ahead:
-            reading: Reading = ReadingPlanned(self._planned, ctx)
-            return reader_of(ReadingWhole(reading, loads, self.batches) if packed else reading, loads, 0)
-        if packed:
-            wanted = list(filter(None, spans_to_read(loads, self.batches)))
-            scan = ReadingScan(self._planned.scan_spans(ctx, wanted, ahead))
-            # The host permutes rows in a thread, while a device only queues it.
-            permutes = ctx.device == "host" and any(map(TAKEN, loads))
-            return reader_of(ReadingWhole(scan, loads, self.batches), loads, 1 if permutes else 0)
-        orders = list(filter(None, map(TAKEN, loads)))
-        reader: Reader = self._planned.scan_spans(ctx, list(map(SPANS, loads)), ahead, orders)
-        return reader
-
-    def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
-        if self._planned is None:
-            return super().reading(ctx, columns)
-        return ReadingPlanned(self._planned, ctx)
-
-    def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
-        meant = Schema([self.schema.field(name) for name in reading.columns])
-        reader = open_reader([self._listed[file]], ReadOptions(reading.columns, (first, last), meant))
-        with reading.ended_by_close(reader):
-            table: Table = reader.read_all(reading.ctx)
-            return table
-
-
-def _open_ipc(file: Listed, chosen: Selection, meant: Schema | None) -> Any:
-    """Opens the columns that are read of a file."""
-    reader = open_reader([file], ReadOptions(chosen.columns, schema=meant, index=chosen.index))
-    if reader.format != "file":
-        reader.close()
-        raise UnsupportedError(
-            f"'{name_of(file.source)}' is an Arrow IPC stream, whose batches can't be read in any order: "
-            "write it as a file, with write_ipc"
-        )
-    return reader
-
-
-def _batches_of_file(file: Listed, chosen: Selection, meant: Schema | None) -> list[Batch]:
-    with _open_ipc(file, chosen, meant) as reader:
-        try:
-            return list(map(Batch, reader.batch_rows, reader.batch_bytes, reader.batch_compressed))
-        except UnsupportedError:
-            return _batches_by_inspection(file.source)
-
-
-def _batches_by_inspection(file: Any) -> list[Batch]:
-    """Shares the bytes of a file among its batches by their rows."""
-    found = describe_source(file)
-    rows = sum(found["batch_rows"])
-    packed = found["compression"] != "none"
-    return [Batch(each, found["bytes"] * each // max(rows, 1), packed) for each in found["batch_rows"]]
-
-
-class _OfParquet(_OfFiles):
+class _OfParquet(OfFiles):
     """Files whose row groups are batches."""
 
     def __init__(self, files: list[str], source: Any, chosen: Selection, ctx: Context) -> None:
@@ -493,7 +243,7 @@ def _with_one_schema(opened: Callable[[Any], list[Data]], names: list[str], chos
     """Opens parts, and once more with the schema of all where theirs differ."""
     parts = opened(chosen.schema)
     schemas = [part.schema for part in parts]
-    united = _united_schema(schemas, names, None if chosen.schema is None else _schema_of_columns(chosen))
+    united = _united_schema(schemas, names, None if chosen.schema is None else schema_of_columns(chosen))
     if all(schema == united for schema in schemas):
         return parts
     for part in parts:
@@ -526,7 +276,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
         of_parquet.append(_is_parquet(found[-1]))
     try:
         if not any(of_parquet):
-            return _OfIpc(found, chosen)
+            return OfIpc(found, chosen)
         if all(of_parquet):
             return _OfParquet([file.source for file in found], files, chosen, ctx)
         runs = [
@@ -537,7 +287,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
         def parts(schema: Any) -> list[Data]:
             return [_part(run, replace(chosen, schema=schema), ctx, parquet) for parquet, run in runs]
 
-        names = [_shown(run[0].source) for _, run in runs]
+        names = [shown(run[0].source) for _, run in runs]
         return _OfParts(_with_one_schema(parts, names, chosen))
     except ColumnNameError as failure:
         raise ColumnNameError(f"columns: {failure}") from failure
@@ -546,7 +296,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
 def _part(run: list[Listed], chosen: Selection, ctx: Context, parquet: bool) -> Data:
     """Opens consecutive files of one format, and of one place if they are Parquet."""
     if not parquet:
-        return _OfIpc(run, chosen)
+        return OfIpc(run, chosen)
     paths = [file.source for file in run]
     return _OfParquet(paths, paths, replace(chosen, filesystem=run[0].filesystem), ctx)
 
@@ -579,22 +329,3 @@ def _written_dictionaries(metadata: Any) -> frozenset[str]:
     pyarrow = load("pyarrow", "reading Parquet")
     schema = load("pyarrow.ipc", "reading Parquet").read_schema(pyarrow.py_buffer(b64decode(kept)))
     return frozenset(field.name for field in schema if pyarrow.types.is_dictionary(field.type))
-
-
-def _schema_of_columns(chosen: Selection) -> Schema | None:
-    """Returns the part of the schema that is given for the columns that are read."""
-    if chosen.schema is None:
-        return None
-    meant = chosen.schema if isinstance(chosen.schema, Schema) else Schema(chosen.schema)
-    return meant if chosen.columns is None else Schema([meant.field(name) for name in chosen.columns])
-
-
-def _numbers(batches: Iterable[int]) -> str:
-    found = sorted(set(batches))
-    if len(found) == 1:
-        return f"batch {found[0]}"
-    return f"{len(found)} batches from {found[0]} to {found[-1]}"
-
-
-def _shown(file: str) -> str:
-    return without_secrets(file) if URL.match(file) else file

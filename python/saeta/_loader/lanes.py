@@ -22,7 +22,7 @@ from saeta import _core
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Table
 from saeta._files.scan import ReadAhead, ReadOnRequest
-from saeta._loader.data import Data
+from saeta._loader.base import Data
 from saeta._loader.order import Order
 from saeta._loader.readings import Reader, Reading, WholeBatches
 from saeta._loader.records import Batch, Load, Span, Turns, Window

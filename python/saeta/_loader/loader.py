@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -20,8 +20,8 @@ from saeta._loader.batches import Batches, Cutter, Features, Source, Windows, ch
 from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
 from saeta._loader.lanes import ChangedRows
-from saeta._loader.order import Order
-from saeta._loader.records import Options, Place, Rank, Selection, Span, Steps
+from saeta._loader.planning import Plan, plan_of
+from saeta._loader.records import Batch, Options, Place, Rank, Selection, Span, Steps
 from saeta._loader.refusals import refuse_repeated
 from saeta._loader.transform import Transform
 from saeta._parquet.engine import Engine, require_engine
@@ -56,7 +56,6 @@ else:
 
 VERSION = 2  # of the states: 1 was of an order without lanes
 STORE_BATCHES = 8  # of a window, which are read as a whole from stores
-VIEWED_BYTES = 1 << 20  # of a batch of a file
 SHUFFLES = ("rows", "batches", False)
 LEAST = {"prefetch": 1, "rank": 0, "world_size": 1, "batch_size": 1, "seed": None, "window": 1}
 
@@ -123,38 +122,38 @@ class Loader(Generic[Batch_co]):
             self._features = Features(self._schema, options, coders)
         else:
             self._features = self._changes = Transform(chosen.transform, data, self._ctx, options)
-        most_rows, all_rows, all_bytes = None, 0, 0
-        for number, (rows, nbytes, _) in enumerate(data.batches):
-            all_rows += rows
-            all_bytes += nbytes
-            if rows > 8 * nbytes:
-                require_memory(rows, nbytes, partial(data.describe, [Span(number, 0, rows)]))
-        width = max(1, -(-all_bytes // max(1, all_rows)))
-        self._most = max(1, steps.window // width // steps.batch_size)  # batches that are made at once
-        if data.is_table and steps.shuffle == "rows":
-            most_rows = self._most * steps.batch_size
-        # Whether windows may be views of files. A view of a small batch takes longer than its copy, and one
-        # that is smaller than what is yielded is copied anyway. A tensor of torch that views a file looks
-        # writable, and writing to it would end the process.
-        count = len(data.batches)
-        is_large = all_bytes >= VIEWED_BYTES * count and all_rows >= steps.batch_size * count
-        self._order = Order(
-            data.batches,
-            batch_size=steps.batch_size,
-            window=None if data.is_table else steps.window,
-            shuffle=steps.shuffle,
-            seed=steps.seed,
-            drop_last=steps.drop_last and chosen.transform is None,  # rows are left out after the function
-            most_rows=most_rows,
-            shares=data.shares,
-        )
-        self._views = (
-            is_large and self._order.lanes == 1 and steps.shuffle != "rows" and options.to != "torch"
-        )
+        if data.has_sizes:
+            _ = self._plan
         self._place = Place(0, 0, 0)  # of the iterator that began last, until the loader is moved
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
         self._closed = False
         self._process = os.getpid()
+
+    @cached_property
+    def _plan(self) -> Plan:
+        """What the sizes of the batches of files say. Those of stores are waited for here."""
+        for number, (rows, nbytes, _) in enumerate(self._data.batches):
+            if rows > 8 * nbytes:
+                require_memory(rows, nbytes, partial(self._data.describe, [Span(number, 0, rows)]))
+        return self._plan_of(self._data.batches)
+
+    def _plan_of(self, batches: Sequence[Batch]) -> Plan:
+        chosen, _, options = self._given
+        return plan_of(batches, self._data, chosen, self._steps, options)
+
+    def _fetch_guessed(self) -> object:
+        """Begins to fetch what is read first, while the sizes of batches in stores are on their way.
+
+        Returns what keeps it. Where sizes are not as guessed, some of it is not used.
+        """
+        if (
+            "_plan" in self.__dict__
+            or self._changes is not None
+            or not (guessed := self._data.guess_batches())
+        ):
+            return None
+        rank = Rank(self._place.begin, self._steps.rank, self._steps.world_size)
+        return self._data.fetch(self._ctx, self._plan_of(guessed).order.loads(self._place.epoch, rank))
 
     @property
     def schema(self) -> Schema:
@@ -172,7 +171,7 @@ class Loader(Generic[Batch_co]):
             >>> sa.loader(sa.table({"x": [1.0]}, "host"), "host", batch_size=1, to="numpy").lanes
             1
         """
-        return self._order.lanes
+        return self._plan.order.lanes
 
     @property
     def codes(self) -> dict[str, list[Any]]:
@@ -218,7 +217,7 @@ class Loader(Generic[Batch_co]):
         """
         batch = self._place.batch
         if self._changes is None:
-            batch = min(batch, self._order.batches)  # the last step may begin the epoch again
+            batch = min(batch, self._plan.order.batches)  # the last step may begin the epoch again
         return {"version": VERSION, "epoch": self._place.epoch, "batch": batch, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -258,8 +257,10 @@ class Loader(Generic[Batch_co]):
             raise InvalidError(f"the state belongs to another order of rows: {'; '.join(differing)}")
         epoch = _number("epoch of the state", state.get("epoch"), 0)
         batch = _number("batch of the state", state.get("batch"), 0)
-        if self._changes is None and batch > self._order.batches:
-            raise InvalidError(f"the state counts {batch} batches, and an epoch has {self._order.batches}")
+        if self._changes is None and batch > self._plan.order.batches:
+            raise InvalidError(
+                f"the state counts {batch} batches, and an epoch has {self._plan.order.batches}"
+            )
         self._place = Place(epoch, batch, batch)
 
     def close(self) -> None:
@@ -280,7 +281,7 @@ class Loader(Generic[Batch_co]):
         """The number of batches that a rank gets in a whole epoch. TypeMismatch with `transform`."""
         if self._changes is not None:
             raise TypeMismatch("a loader with transform= has no length: the function may drop and make rows")
-        return self._order.steps(0, self._steps.world_size)
+        return self._plan.order.steps(0, self._steps.world_size)
 
     def __iter__(self) -> Iterator[Batch_co]:
         if self._closed:
@@ -297,22 +298,26 @@ class Loader(Generic[Batch_co]):
             )
         steps, begin = self._steps, self._place.begin
         epoch = self._place.epoch
+        fetched = self._fetch_guessed()
         source: Source = self._data
         loads: Any
         if self._changes is None:
-            loads = self._order.loads(epoch, Rank(begin, steps.rank, steps.world_size))
+            loads = self._plan.order.loads(epoch, Rank(begin, steps.rank, steps.world_size))
         else:
             loads = range(begin + steps.rank, sys.maxsize, steps.world_size)
             source = ChangedRows(
                 self._data,
-                self._order,
+                self._plan.order,
                 self._changes,
                 epoch=epoch,
                 slots=loads,
                 drop_last=steps.drop_last,
-                most=self._most,
+                most=self._plan.most,
             )
-        windows = Windows(source, self._ctx, self._columns, loads, steps.prefetch, views=self._views)
+        views = self._plan.views
+        windows = Windows(
+            source, self._ctx, self._columns, loads, steps.prefetch, views=views, fetched=fetched
+        )
         self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
         cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)
@@ -324,15 +329,15 @@ class Loader(Generic[Batch_co]):
     def __repr__(self) -> str:
         size = self._steps.batch_size
         if self._changes is not None:
-            return f"<saeta.Loader of {self._order.rows} rows before transform, batches of {size}>"
-        return f"<saeta.Loader of {self._order.rows} rows, {len(self)} batches of {size}>"
+            return f"<saeta.Loader of {self._plan.order.rows} rows before transform, batches of {size}>"
+        return f"<saeta.Loader of {self._plan.order.rows} rows, {len(self)} batches of {size}>"
 
     def _identity(self) -> dict[str, Any]:
         """Returns everything that determines the order of the rows."""
         steps = self._steps
         shuffled: dict[str, Any] = {}
         if steps.shuffle:
-            shuffled = {"seed": steps.seed, "window": steps.window, "lanes": self._order.lanes}
+            shuffled = {"seed": steps.seed, "window": steps.window, "lanes": self._plan.order.lanes}
         if self._data.shares:
             shuffled["weights"] = [weight for _, weight in self._data.shares]
         changed = {} if self._changes is None else {"transform": True}
@@ -347,7 +352,7 @@ class Loader(Generic[Batch_co]):
     @cached_property
     def _data_identity(self) -> dict[str, Any]:
         content = repr(self._data.identity()).encode()
-        return {"rows": self._order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
+        return {"rows": self._plan.order.rows, "files": hashlib.blake2b(content, digest_size=16).hexdigest()}
 
 
 @overload

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from saeta._core import Context, Schema, Table, _united_schema
+from saeta._loader.base import Data
 from saeta._loader.batches import Features
 from saeta._loader.codes import Coder, make_coders
-from saeta._loader.data import Data
 from saeta._loader.records import Options, Span
 from saeta._loader.refusals import refuse_repeated
 from saeta.errors import InvalidError, TypeMismatch

@@ -4,6 +4,7 @@
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "python/src/core/python_bytes.hpp"
+#include "python/src/ipc/fetched_bytes.hpp"
 #include "python/src/ipc/writing.hpp"
 #include "saeta/base/interrupt.hpp"
 #include "saeta/base/interruptible_lock.hpp"
@@ -187,34 +188,28 @@ std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, cons
       span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, rechunk)));
 }
 
-/// Calls `fetch([(offset, bytes), ...])`. Returns what owns its result.
-std::shared_ptr<void> fetch_ranges(const nb::object& fetch, std::span<const ipc::byte_range> ranges) {
-  const gil_acquire acquire;
-  nb::object kept = foreign_call([&] {
-    nb::list list;
-    for (const auto& each : ranges) {
-      list.append(nb::make_tuple(each.offset, each.bytes));
-    }
-    return nb::object(fetch(list));
-  });
-  return {kept.release().ptr(), [](PyObject* object) { with_gil_or_leak([object] { Py_DECREF(object); }); }};
-}
-
+/// @param brought  FetchedBytes, to which `fetch` adds; None without `fetch`
 std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
                                            names columns, const range& batches, std::optional<bool> copy,
                                            const checks& validate, std::optional<bool> rechunk,
-                                           const nb::object& fetch) {
+                                           const nb::object& fetch, const nb::object& brought) {
   const auto kept = kept_callable(read);
   ipc::source_fetcher fetcher;
+  std::shared_ptr<fetched_bytes> fetched;
   if (!fetch.is_none()) {
-    fetcher = [fetch = kept_callable(fetch)](std::span<const ipc::byte_range> ranges) {
-      return fetch_ranges(*fetch, ranges);
+    fetched = {kept_callable(brought), nb::cast<fetched_bytes*>(brought)};
+    fetcher = [fetch = kept_callable(fetch), fetched](std::span<const ipc::byte_range> ranges) {
+      return fetch_ranges(*fetch, fetched, ranges);
     };
   }
   const gil_release release;
   return std::make_unique<reader_object>(ipc::reader::open(
       std::move(name), size,
-      [kept](std::uint64_t offset, std::span<std::byte> target) { read_range(*kept, offset, target); },
+      [kept, fetched](std::uint64_t offset, std::span<std::byte> target) {
+        if (fetched == nullptr || !fetched->copy(offset, target)) {
+          read_range(*kept, offset, target);
+        }
+      },
       options_of(std::move(columns), batches, copy, validate, rechunk), std::move(fetcher)));
 }
 
@@ -311,6 +306,26 @@ using span_list = std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_
 using order_list =
     std::vector<std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                            std::int64_t, std::int64_t, std::int64_t, std::int64_t>>;
+
+using guessed_size = std::tuple<std::int64_t, std::uint64_t, bool>;
+
+std::vector<guessed_size> guess_sizes(reader_object& self) {
+  return self.with([](ipc::data_set& of) {
+    std::vector<guessed_size> guessed;
+    for (const ipc::batch_size& each : of.guess_sizes()) {
+      guessed.emplace_back(each.rows, each.bytes, each.compressed);
+    }
+    return guessed;
+  });
+}
+
+nb::object fetch_batches(reader_object& self, const context_object& ctx,
+                         const std::vector<std::size_t>& numbers) {
+  using owner = std::shared_ptr<void>;
+  auto kept = std::make_unique<owner>(
+      self.with([&](ipc::data_set& of) { return of.fetch_batches(*ctx.value, numbers); }));
+  return nb::capsule(kept.release(), [](void* held) noexcept { delete static_cast<owner*>(held); });
+}
 
 std::unique_ptr<scan_object> scan_spans(reader_object& self, const context_object& ctx,
                                         const std::vector<span_list>& windows, std::size_t windows_ahead,
@@ -409,6 +424,7 @@ NB_MODULE(_ipc, m) {
     return;
   }
   m.doc() = "Arrow IPC files and streams.";
+  bind_fetched_bytes(m);
 
   nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
       .def(
@@ -474,6 +490,15 @@ NB_MODULE(_ipc, m) {
           [](reader_object& self) { return each_size(self, &ipc::batch_size::compressed); },
           "Whether each batch is compressed, and can only be read as a whole. UnsupportedError if not "
           "`planned`.")
+      .def("guess_sizes", &guess_sizes,
+           "Begins to fetch the metadata of all batches of a store, and returns what the rows and bytes of "
+           "each "
+           "one probably are, and whether it is compressed. Empty if they are known, or not needed.")
+      .def("fetch_batches", &fetch_batches, nb::arg("where"), nb::arg("numbers"),
+           nb::sig("def fetch_batches(self, where: saeta._core.Context, numbers: "
+                   "collections.abc.Sequence[int]) -> object"),
+           "Begins to fetch whole batches, in this order, for a scan that follows. They are kept with the "
+           "result.")
       .def("read_all", &read_all, nb::arg("where"), nb::arg("progress") = nb::none(),
            nb::sig("def read_all(self, where: saeta._core.Context, progress: "
                    "collections.abc.Callable[[Progress], object] | None = None) -> saeta._core.Table"),
@@ -524,14 +549,16 @@ NB_MODULE(_ipc, m) {
       "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
       nb::arg("columns") = nb::none(), nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(),
       nb::arg("validate") = true, nb::arg("rechunk") = nb::none(), nb::arg("fetch") = nb::none(),
+      nb::arg("fetched").none() = nb::none(),
       nb::sig(
           "def open_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, size: int, "
           "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
           "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None, fetch: "
-          "collections.abc.Callable[[list[tuple[int, int]]], object] | None = None) -> Reader"),
+          "collections.abc.Callable[[list[tuple[int, int]]], object] | None = None, fetched: FetchedBytes | "
+          "None = None) -> Reader"),
       "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it. "
-      "`fetch` begins to read ranges (offset, bytes) that will be needed, and returns what keeps them; "
-      "`read` is then called for large ranges as a whole.");
+      "`fetch` begins to bring ranges (offset, bytes) that will be needed to `fetched`, and returns what "
+      "keeps them; `read` is then called for what is not there, and for large ranges as a whole.");
   m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
         nb::arg("rechunk") = nb::none(),

@@ -273,7 +273,7 @@ void message_source::read_body(const found_message& at, const column_tree* tree,
     return;
   }
   // A compressed body may have uncompressed buffers, which columns view.
-  owned_bytes body = how_ == bodies::viewed ? allocate_body(ctx_, bytes) : allocate_uncharged(bytes);
+  owned_bytes body = body_memory(at.body, bytes);
   from_->read_at(at.body, body.bytes);
   message.body = body.bytes;
   message.owner = std::move(body.owner);
@@ -346,6 +346,37 @@ void message_source::require_same_form(const found_message& next) {
   form_ = form;
 }
 
+void message_source::take_bodies(bodies how, const std::shared_ptr<context>& ctx) {
+  if (how != how_ || ctx != ctx_) {
+    ahead_ = nullptr; // it fetches into memory of the context
+  }
+  how_ = how;
+  ctx_ = ctx;
+}
+
+std::shared_ptr<std::byte> message_source::memory_ahead(std::uint64_t bytes, std::uint64_t held) const {
+  if (held + bytes > ctx_->memory_budget()->statistics().remaining) {
+    return nullptr;
+  }
+  try {
+    const owned_bytes memory = allocate_body(ctx_, static_cast<std::size_t>(bytes));
+    return {memory.owner, memory.bytes.data()};
+  } catch (const error& failure) {
+    if (!is_lack_of_room(failure.code())) {
+      throw;
+    }
+    return nullptr;
+  }
+}
+
+owned_bytes message_source::body_memory(std::uint64_t at, std::size_t bytes) {
+  if (how_ != bodies::viewed) {
+    return allocate_uncharged(bytes);
+  }
+  auto memory = ahead_ == nullptr ? nullptr : ahead_->take(next_message(), at, bytes);
+  return memory == nullptr ? allocate_body(ctx_, bytes) : owned_bytes{{memory.get(), bytes}, memory};
+}
+
 std::uint64_t message_source::fetch_ahead() {
   if (format_ != container::file || !from_->fetches_ahead()) {
     return 0;
@@ -355,9 +386,12 @@ std::uint64_t message_source::fetch_ahead() {
         ctx_ == nullptr ? 0 : ctx_->memory_budget()->statistics().limit; // without bodies, nothing counts
     ahead_ = std::make_unique<fetch_window>(all_messages(), budget_bytes);
   }
-  const std::int64_t first = range_ ? range_->first : 0;
-  ahead_->go_on(next_dictionary_ + static_cast<std::size_t>(next_batch_ - first));
+  ahead_->go_on(next_message());
   return ahead_->bytes();
+}
+
+std::size_t message_source::next_message() const noexcept {
+  return next_dictionary_ + static_cast<std::size_t>(next_batch_ - (range_ ? range_->first : 0));
 }
 
 /// The dictionaries, and then the batches of the range.
@@ -375,6 +409,8 @@ fetch_window::messages message_source::all_messages() {
     all.ranges = [](std::size_t) { return std::vector<byte_range>(); };
   } else if (!whole) {
     all.ranges = [this](std::size_t number) { return ranges_of(number); };
+  } else if (how_ == bodies::viewed && ctx_->on_host()) {
+    all.memory = [this](std::uint64_t bytes, std::uint64_t held) { return memory_ahead(bytes, held); };
   }
   all.fetch = [this](std::span<const byte_range> ranges) { return from_->fetch_ahead(ranges); };
   return all;

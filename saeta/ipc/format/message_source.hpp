@@ -84,10 +84,7 @@ public:
   /// message_source of this source.
   void accept();
   /// Sets how the bodies of the next messages are read, and the context whose columns are made of them.
-  void take_bodies(bodies how, const std::shared_ptr<context>& ctx) {
-    how_ = how;
-    ctx_ = ctx;
-  }
+  void take_bodies(bodies how, const std::shared_ptr<context>& ctx);
   /// Sets the columns that are read. Dictionaries of others are skipped, and the bytes of others in bodies
   /// are not read where that saves much.
   /// @param described  all columns of the source
@@ -142,6 +139,13 @@ private:
   void bring_body(const found_message& at, bool kept) const;
   [[nodiscard]] std::int64_t end_of_range() const noexcept;
   [[nodiscard]] fetch_window::messages all_messages();
+  /// Returns memory of the context for a body that is fetched ahead; null unless as much stays free.
+  /// @param held  bytes that are held already
+  [[nodiscard]] std::shared_ptr<std::byte> memory_ahead(std::uint64_t bytes, std::uint64_t held) const;
+  /// Returns memory for the body of the message that comes next. What was fetched ahead may be in it.
+  [[nodiscard]] owned_bytes body_memory(std::uint64_t at, std::size_t bytes);
+  /// The number, among `all_messages`, of the one that comes next.
+  [[nodiscard]] std::size_t next_message() const noexcept;
   [[nodiscard]] const message_block& block(std::size_t number) const noexcept;
   [[nodiscard]] std::vector<byte_range> ranges_of(std::size_t number);
 

@@ -26,6 +26,7 @@ void fetch_window::go_on(std::size_t next) {
       list->pop_front();
     }
   }
+  bodies_in_place_.erase(bodies_in_place_.begin(), bodies_in_place_.lower_bound(next));
   known_ = std::max(known_, next);
   fetched_ = std::max(fetched_, next);
   try {
@@ -54,8 +55,7 @@ void fetch_window::fetch_group() {
   std::uint64_t bytes = 0;
   while (fetched_ < all_.count && bytes < group_bytes) {
     if (all_.ranges == nullptr) {
-      ranges.push_back(all_.at(fetched_).whole);
-      bytes += ranges.back().bytes;
+      bytes += fetch_whole(fetched_, bytes_ + bytes, ranges);
     } else {
       while (known_ < all_.count && known_ < fetched_ + metadata_group) {
         fetch_metadata();
@@ -69,6 +69,27 @@ void fetch_window::fetch_group() {
   }
   bodies_.push_back({fetched_, bytes, all_.fetch(ranges)});
   bytes_ += bytes;
+}
+
+std::uint64_t fetch_window::fetch_whole(std::size_t number, std::uint64_t held,
+                                        std::vector<byte_range>& ranges) {
+  const auto [whole, metadata_bytes] = all_.at(number);
+  const std::uint64_t body_bytes = whole.bytes - metadata_bytes;
+  auto memory = all_.memory == nullptr || body_bytes == 0 ? nullptr : all_.memory(body_bytes, held);
+  if (memory == nullptr) {
+    ranges.push_back(whole);
+    return whole.bytes;
+  }
+  ranges.push_back({whole.offset, metadata_bytes});
+  ranges.push_back({whole.offset + metadata_bytes, body_bytes, std::move(memory)});
+  bodies_in_place_.emplace(number, ranges.back());
+  return whole.bytes;
+}
+
+std::shared_ptr<std::byte> fetch_window::take(std::size_t number, std::uint64_t body, std::uint64_t bytes) {
+  const auto found = bodies_in_place_.extract(number);
+  const bool known = !found.empty() && found.mapped().offset == body && found.mapped().bytes == bytes;
+  return known ? found.mapped().memory : nullptr;
 }
 
 std::vector<byte_range> fetch_window::ranges_of(std::size_t number) {

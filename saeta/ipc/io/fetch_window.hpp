@@ -7,7 +7,9 @@
 //           messages are fetched together. Messages whose metadata and bodies have the sizes of one that is
 //           known mostly have its layout, so the same ranges of them are fetched at once. A wrong guess costs
 //           requests: what is read and was not fetched is requested when it is read.
-// Owner     Holds the bytes that were fetched (byte_source::fetch_ahead), which no budget counts.
+//           Bodies that become columns as they are may be fetched into the memory of these columns.
+// Owner     Holds the bytes that were fetched (byte_source::fetch_ahead), which no budget counts, and memory of
+//           bodies until it is taken.
 // Thread    One at a time.
 // Failure   A message whose metadata is broken ends the fetching: reading it reports the error. Interrupts
 //           and io pass.
@@ -44,6 +46,10 @@ public:
     bool alike = true;
     /// As byte_source::fetch_ahead.
     std::function<std::shared_ptr<void>(std::span<const byte_range>)> fetch;
+    /// Returns memory in which the body of a whole message is fetched. Null, or it returns null: the source
+    /// keeps the bytes.
+    /// @param held  bytes that are held already
+    std::function<std::shared_ptr<std::byte>(std::uint64_t bytes, std::uint64_t held)> memory = nullptr;
   };
 
   /// @param budget_bytes  memory that the reader may take. At most half of it is fetched ahead.
@@ -51,6 +57,9 @@ public:
 
   /// Fetches further. The messages before `next` have been read.
   void go_on(std::size_t next);
+  /// Returns the memory in which the body of a message is fetched, once. Null: it has none, or its body is not
+  /// these bytes.
+  std::shared_ptr<std::byte> take(std::size_t number, std::uint64_t body, std::uint64_t bytes);
   /// Bytes that are held.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
@@ -62,12 +71,15 @@ private:
   };
   void fetch_metadata();
   void fetch_group();
+  /// Adds the ranges of a whole message. Returns its bytes. @param held  bytes that are held already
+  std::uint64_t fetch_whole(std::size_t number, std::uint64_t held, std::vector<byte_range>& ranges);
   [[nodiscard]] std::vector<byte_range> ranges_of(std::size_t number);
 
   messages all_;
   std::uint64_t most_bytes_;
   /// Ranges of a message by the sizes of its metadata and its body, from the beginning of the message.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<byte_range>> layouts_;
+  std::map<std::size_t, byte_range> bodies_in_place_; ///< by the number of their message
   std::deque<held> metadata_;
   std::deque<held> bodies_;
   std::size_t known_ = 0;   ///< messages whose metadata was requested

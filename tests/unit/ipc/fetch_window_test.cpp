@@ -89,6 +89,32 @@ TEST(fetch_window, fetches_small_messages_together) {
   EXPECT_EQ(*from.held, 1U);
 }
 
+TEST(fetch_window, fetches_bodies_into_memory_that_is_taken_once) {
+  store from{.count = 4};
+  fetch_window::messages all = from.whole();
+  std::vector<std::uint64_t> held;
+  all.memory = [&](std::uint64_t bytes, std::uint64_t before) {
+    EXPECT_EQ(bytes, from.bytes - 1000);
+    held.push_back(before);
+    return held.size() == 2 ? nullptr : std::make_shared<std::byte>();
+  };
+  fetch_window window(std::move(all), large_budget);
+  window.go_on(0);
+  EXPECT_EQ(held, (std::vector<std::uint64_t>{0, from.bytes, 2 * from.bytes, 3 * from.bytes}));
+  ASSERT_EQ(from.fetched.size(), 7U) << "metadata and body each, but for the message without memory";
+  EXPECT_EQ(from.fetched[0].bytes, 1000U);
+  EXPECT_EQ(from.fetched[0].memory, nullptr);
+  EXPECT_EQ(from.fetched[2].bytes, from.bytes);
+  EXPECT_EQ(window.take(0, 1000, from.bytes - 1000), from.fetched[1].memory);
+  EXPECT_EQ(window.take(0, 1000, from.bytes - 1000), nullptr);
+  EXPECT_EQ(window.take(1, from.bytes + 1000, from.bytes - 1000), nullptr);
+  EXPECT_EQ(window.take(2, 2 * from.bytes + 1000, 5), nullptr) << "the message has another body";
+  const std::weak_ptr<std::byte> last = from.fetched.back().memory;
+  from.fetched.clear();
+  window.go_on(from.count);
+  EXPECT_TRUE(last.expired());
+}
+
 TEST(fetch_window, asks_for_the_layout_of_messages_of_the_same_sizes_once) {
   store from;
   fetch_window window(from.columns(), large_budget);

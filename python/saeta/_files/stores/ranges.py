@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from saeta._core import _copy_bytes
 from saeta._files.stores.requests import REQUESTS, Request
 from saeta._files.stores.retries import ShortBody
+from saeta._ipc import FetchedBytes
 from saeta.errors import FileError
 
 PIECE = 4 << 20  # bytes of a request
@@ -41,14 +42,14 @@ MANY = 256  # files
 
 
 class _Piece(Request):
-    """A range that is read by one request, into a target or into memory of its own."""
+    """A range that is read by one request, into a target or into the bytes that the file has fetched."""
 
     def __init__(self, file: RangeFile, offset: int, size: int, target: memoryview | None = None) -> None:
         super().__init__(file.name, f"read {size} bytes at offset {offset} of", size)
         self.offset = offset
         self.end = offset + size
         self.holders = 1
-        self.content: memoryview | None = None
+        self.content: memoryview | None = None  # if it has no other place
         self.listeners: list[tuple[list[tuple[int, int]], Callable[[int], None]]] = []
         self._file = file
         self._target = target
@@ -60,9 +61,14 @@ class _Piece(Request):
             if self.cancelled:
                 return
             if self._target is None:
-                self.content = content
+                self.add(content)
             else:
                 _copy_bytes(self._target, content)
+
+    def add(self, content: memoryview) -> None:
+        """Keeps the bytes, unless they have a place where they are read."""
+        if self._file.fetched.add(self.offset, content):
+            self.content = content
 
     def wait(self) -> None:
         try:
@@ -74,16 +80,9 @@ class _Piece(Request):
     def of(cls, file: RangeFile, offset: int, content: memoryview) -> _Piece:
         """Makes a piece that has been read."""
         piece = cls(file, offset, len(content))
-        piece.content = content
+        piece.add(content)
         piece.finished = True
         return piece
-
-    def part(self, begin: int, end: int) -> memoryview:
-        """Waits for the piece and returns the bytes [begin, end) of the file, which lie in it."""
-        self.wait()
-        content = self.content
-        assert content is not None  # it is held
-        return content[begin - self.offset : end - self.offset]
 
     def note_read(self, begin: int, end: int) -> None:
         """Tells those who asked for the piece how many of their bytes were read."""
@@ -94,6 +93,8 @@ class _Piece(Request):
         """Ends the use of the target: nothing is written to it from now on."""
         self.cancelled = True
         with self._copying:
+            if self._target is None:
+                self._file.fetched.remove(self.offset, self.end)
             self._target = self.content = None
 
 
@@ -120,6 +121,9 @@ class RangeFile:
         read: (offset, count) -> content. Several threads call it, unless `is_direct`.
         is_direct: reads are calls of `read` by the thread that needs the bytes: others would wait for it.
         file: kept alive.
+
+    Attributes:
+        fetched: what was read ahead, where the library finds it without Python.
     """
 
     def __init__(
@@ -135,6 +139,7 @@ class RangeFile:
         self.size = size
         self.read = read
         self.is_direct = is_direct
+        self.fetched = FetchedBytes()
         self._file = file
         self._state = allocate_lock()
         self._pieces: list[_Piece] = []  # that are read ahead, in rising order, without overlaps
@@ -174,16 +179,15 @@ class RangeFile:
         try:
             at = offset
             for piece in (*there, None):
-                asked += [
-                    _Piece(self, first, size, target[first - offset : first - offset + size])
-                    for first, size in _cut(at, end if piece is None else piece.offset)
-                ]
+                until = end if piece is None else max(at, piece.offset)
+                asked += self._ask(at, target[at - offset : until - offset])
                 at = end if piece is None else piece.end
-            if asked:
-                REQUESTS.add(asked, first=True)
             for piece in there:
+                piece.wait()
                 first, last = max(piece.offset, offset), min(piece.end, end)
-                _copy_bytes(target[first - offset : last - offset], piece.part(first, last))
+                part = target[first - offset : last - offset]
+                if not self.fetched.copy(first, part):  # their place is gone
+                    asked += self._ask(first, part)
                 piece.note_read(first, last)
             for piece in asked:
                 piece.wait()
@@ -192,14 +196,26 @@ class RangeFile:
                 piece.cancel()
             self.drop(there)
 
+    def _ask(self, offset: int, target: memoryview) -> list[_Piece]:
+        """Begins to read bytes that are waited for into a target."""
+        asked = [
+            _Piece(self, first, size, target[first - offset : first - offset + size])
+            for first, size in _cut(offset, offset + len(target))
+        ]
+        if asked:
+            REQUESTS.add(asked, first=True)
+        return asked
+
     def view(self, offset: int, count: int) -> memoryview:
         """Returns the bytes from `offset` on, without a copy if one piece has them."""
         there = self._hold(offset, offset + count)
         try:
             if len(there) == 1 and there[0].offset <= offset and offset + count <= there[0].end:
-                content = there[0].part(offset, offset + count)
-                there[0].note_read(offset, offset + count)
-                return content
+                (piece,) = there
+                piece.wait()
+                if piece.content is not None:
+                    piece.note_read(offset, offset + count)
+                    return piece.content[offset - piece.offset : offset + count - piece.offset]
         finally:
             self.drop(there)
         target = memoryview(bytearray(count))
