@@ -6,11 +6,14 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/take_level.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <numeric>
 
 namespace saeta {
 
@@ -66,6 +69,43 @@ std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
   return counts;
 }
 
+namespace {
+
+constexpr std::int64_t part_rows = 1 << 16;
+/// Steps with fewer values than this are done before other threads have begun.
+constexpr std::int64_t least_shared = std::int64_t{1} << 20;
+
+/// Cuts long steps of values into parts, so that threads of the host can share one column.
+std::vector<take_step> parts_of(std::span<const take_step> steps) {
+  std::vector<take_step> parts;
+  for (const take_step& step : steps) {
+    const bool cut = step.kind == take_kind::values;
+    const std::int64_t most = cut ? part_rows : step.count;
+    for (std::int64_t first = 0; first < step.count; first += most) {
+      take_step& part = parts.emplace_back(step);
+      part.columns = 1;
+      part.count = std::min(most, step.count - first);
+      if (cut) {
+        part.rows += first;
+        part.target = static_cast<std::byte*>(step.target) + first * step.width * step.units;
+      }
+    }
+  }
+  return parts;
+}
+
+} // namespace
+
+/// The kernels of the host run on the thread that calls them.
+void take_runner::run_on_host(std::span<const take_step> steps, const take_source* sources) const {
+  const std::vector<take_step> parts = parts_of(steps);
+  thread_pool threads;
+  threads.run(parts.size(), [&](std::size_t, std::size_t number) {
+    ctx_->kernels().take(ctx_->work_stream().native_handle(),
+                         {std::span(parts).subspan(number, 1), nullptr, sources_, sources});
+  });
+}
+
 void take_runner::run(std::span<take_step> steps) {
   if (steps.empty()) {
     return;
@@ -78,7 +118,13 @@ void take_runner::run(std::span<take_step> steps) {
   std::vector<use> uses{reads(uploaded.memory()), reads(sources.memory())};
   std::ranges::transform(sums_, std::back_inserter(uses), reads);
   use_token token(work, uses);
-  ctx_->kernels().take(work.native_handle(), {steps, uploaded.data(token), sources_, sources.data(token)});
+  const auto values = std::transform_reduce(steps.begin(), steps.end(), std::int64_t{0}, std::plus<>(),
+                                            [](const take_step& step) { return step.count; });
+  if (ctx_->on_host() && values >= least_shared) {
+    run_on_host(steps, sources.data(token));
+  } else {
+    ctx_->kernels().take(work.native_handle(), {steps, uploaded.data(token), sources_, sources.data(token)});
+  }
   token.finish();
 }
 

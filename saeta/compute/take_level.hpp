@@ -44,6 +44,8 @@ public:
   void run(std::span<take_step> steps);
 
 private:
+  void run_on_host(std::span<const take_step> steps, const take_source* sources) const;
+
   std::shared_ptr<context> ctx_;
   std::vector<take_source> sources_; ///< of all steps, as the steps number them
   std::vector<buffer> sums_;

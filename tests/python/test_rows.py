@@ -109,6 +109,29 @@ def test_a_table_is_taken_and_filtered(device):
     assert table.take([]).to_pydict() == {"a": [], "b": [], "c": []}
 
 
+def test_many_rows_of_every_width_are_taken(device):
+    """Threads of the host share a column."""
+    count = 150_001
+    numbers = np.arange(count)
+    source = pa.table(
+        {
+            "one": pa.array(numbers % 100, pa.int8()),
+            "two": pa.array([None if row % 5 == 0 else row % 1000 for row in range(count)], pa.int16()),
+            "four": pa.array(numbers, pa.float32()),
+            "eight": numbers,
+            "sixteen": pa.array(numbers, pa.int64()).cast(pa.decimal128(20, 0)),
+            "pair": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2 * count)), 2),
+            "bits": pa.array(numbers % 3 == 0),
+            "text": [None if row % 7 == 0 else f"row {row}" for row in range(count)],
+        }
+    )
+    rows = np.random.default_rng(5).integers(0, count, 200_003)
+    indices = pa.array(rows, pa.int64(), mask=rows % 11 == 0)
+    pieces = pa.concat_tables([source.slice(0, 70_000), source.slice(70_000)])
+    taken = sa.table(pieces, device).take(indices).to_arrow().combine_chunks()
+    assert taken.equals(source.take(indices).combine_chunks())
+
+
 def test_indices_and_masks_can_be_columns_tensors_arrays_or_sequences(device):
     table = sa.table({"x": np.arange(10, dtype=np.float32)}, device)
     for indices in (
