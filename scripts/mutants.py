@@ -6,7 +6,7 @@
 
 Without a folder: applies the ordering bugs of tests/mutants/NAME.patch, each of which breaks one rule of the
 memory layers. Fails if a patch does not apply, if the tree does not build, or if no random program finds the
-bug within N schedules (1000). The seed that finds a bug is run again and must give the same report.
+bug within N schedules (3000). The seed that finds a bug is run again and must give the same report.
 
 With folders of saeta/ or python/: tests mutants of .cpp and .py files, made by universalmutator
 (setup.py --tools) and chosen by the seed. The tests of the mutant's folder run first, then all others unless
@@ -232,7 +232,7 @@ def plant_mutants(chosen: argparse.Namespace) -> int:
 def main() -> int:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--folder", action="extend", nargs="+", default=[])
     parser.add_argument("--sample", type=int, default=40, help="how many mutants are found or survive")
@@ -240,8 +240,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only the tests of the mutant's folder")
     parser.add_argument("--out", type=Path, help="a file for the results, in JSON")
     chosen = parser.parse_args()
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GTEST_FAIL_FAST": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    os.environ |= {"PYTHONPATH": f"{BUILD}/python", "SAETA_BUILD": f"{BUILD}", "SAETA_SHARED_DATA": DATA}
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GTEST_FAIL_FAST": "1"}
+    os.environ |= {"PYTHONPATH": f"{BUILD}/python", "PYTHONPYCACHEPREFIX": f"{BUILD}/bytecode"}
+    os.environ |= {"SAETA_BUILD": f"{BUILD}", "SAETA_SHARED_DATA": DATA}
     return plant_mutants(chosen) if chosen.folder else plant_patches(chosen.names, chosen.count)
 
 
