@@ -144,7 +144,8 @@ class Loader(Generic[Batch_co]):
     def _fetch_guessed(self) -> object:
         """Begins to fetch what is read first, while the sizes of batches in stores are on their way.
 
-        Returns what keeps it. Where sizes are not as guessed, some of it is not used.
+        Returns what keeps it. Where sizes are not as guessed, some of it is not used. A function gets windows
+        step by step, so too much would be fetched for it.
         """
         if (
             "_plan" in self.__dict__

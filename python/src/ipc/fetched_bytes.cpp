@@ -193,7 +193,7 @@ void bind_fetched_bytes(nb::module_& m) {
           "Adds bytes. They are copied to their place if the reader gave one, else kept. Returns whether "
           "they "
           "are kept.")
-      .def("remove", &fetched_bytes::remove, nb::arg("offset"), nb::arg("end"), nb::call_guard<gil_release>(),
+      .def("remove", &fetched_bytes::remove, nb::arg("offset"), nb::arg("end"),
            "Removes what was added from `offset` on, up to `end`.")
       .def(
           "copy",
