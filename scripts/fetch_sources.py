@@ -80,6 +80,8 @@ def pip_commands() -> list[tuple[list[str], dict[str, str]]]:
 def download(requirement: str, flags: list[str], folder: Path) -> Path:
     """Returns the single file that `pip download` writes for `requirement`."""
     wanted = ["download", "--no-deps", "--quiet", "--disable-pip-version-check", *flags, requirement]
+    # To learn the metadata of a source distribution, pip may compile all of it.
+    unoptimised = {"CFLAGS": "-O0", "CXXFLAGS": "-O0"}
     for command, environment in pip_commands():
         try:
             probe = subprocess.run([*command, "--version"], env=environment, capture_output=True, check=False)
@@ -87,7 +89,8 @@ def download(requirement: str, flags: list[str], folder: Path) -> Path:
             continue
         if probe.returncode != 0:
             continue
-        run = subprocess.run([*command, *wanted, "--dest", str(folder)], env=environment, check=False)
+        words = [*command, *wanted, "--dest", str(folder)]
+        run = subprocess.run(words, env={**environment, **unoptimised}, check=False)
         files = sorted(folder.iterdir())
         if run.returncode != 0 or len(files) != 1:
             shown = " ".join(["pip", *wanted])
