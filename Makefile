@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -19,8 +19,8 @@ help: ## list the targets
 setup: ## fetch what is missing into .deps/ (the others do it by themselves)
 	@python3 scripts/setup.py
 
-build: setup ## configure and build the preset dev
-	@cmake --preset dev
+build: setup ## configure and build the preset dev (DEV: options of CMake)
+	@cmake --preset dev $(DEV)
 	@cmake --build $(BUILD) -j $(JOBS)
 
 install: setup ## the C++ library with its headers below PREFIX, /usr/local by default (INSTALL: options of CMake)
@@ -29,7 +29,7 @@ install: setup ## the C++ library with its headers below PREFIX, /usr/local by d
 	@cmake --install build/install --strip --prefix $(or $(PREFIX),/usr/local)
 
 package: setup ## the Python package alone, with its stubs, without tests and benchmarks
-	@cmake --preset dev
+	@cmake --preset dev $(DEV)
 	@cmake --build $(BUILD) -j $(JOBS) --target saeta_package
 
 demo: package ## the whole trip: a real Arrow file to the best device and back, with a report
@@ -46,6 +46,15 @@ check: package ## what a change breaks first: lint of what changed, unit tests, 
 
 test: build ## every test; a GPU that is present is used
 	@ctest --preset dev -j $(JOBS)
+
+thorough: build ## what .ci/run leaves out: a static library in another project, sanitizers over every C++ test
+	@ctest --preset dev -C thorough -R consumer_static
+	@cmake --preset asan -B build/undefined -DSAETA_UNDEFINED_IN_TESTS=ON -DSAETA_FUZZ=OFF
+	@cmake --build build/undefined -j $(JOBS)
+	@ARROW_DEFAULT_MEMORY_POOL=system ctest --test-dir build/undefined -j $(JOBS) --output-on-failure
+	@cmake --preset tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan -j $(JOBS)
 
 gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu

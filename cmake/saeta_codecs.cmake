@@ -12,9 +12,9 @@ function(saeta_add_codec name)
   list(TRANSFORM ARGN PREPEND "${SAETA_DEPS_DIR}/${name}/" OUTPUT_VARIABLE sources)
   add_library(saeta_${name} OBJECT ${sources})
   target_include_directories(saeta_${name} SYSTEM PUBLIC "${SAETA_DEPS_DIR}/${name}")
-  # As their own build compiles them, in a build without optimisation as well: nobody steps through them, and every test of
-  # compressed data would wait.
-  target_compile_options(saeta_${name} PRIVATE -w -O3 -g0 -ffunction-sections -fdata-sections)
+  # As their own build compiles them. In a build without optimisation they have some: nobody steps through them, every test of
+  # compressed data would wait, and -O3 would take longest of all to compile.
+  target_compile_options(saeta_${name} PRIVATE -w $<IF:$<CONFIG:Debug>,-O1,-O3> -g0 -ffunction-sections -fdata-sections)
   # A quarter of their code is called by nobody, such as the dictionary builder.
   target_link_options(saeta_${name} INTERFACE "LINKER:--gc-sections")
   set_target_properties(saeta_${name} PROPERTIES C_VISIBILITY_PRESET hidden C_STANDARD 11 UNITY_BUILD OFF)

@@ -2,8 +2,8 @@
 """Builds the released wheels, with modules for every supported pyarrow: one for Python 3.11, and one with the
 stable ABI for 3.12 and later.
 
-    build_wheels.py [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cuda] [--output FOLDER] [--sdist]
-                    [-C SETTING]...
+    build_wheels.py [--python PROGRAM]... [--newest] [--pyarrow MAJOR,...] [--no-cuda] [--output FOLDER]
+                    [--sdist] [-C SETTING]...
 
 1. Creates in .deps/wheel an environment with the pinned build tools for each Python, and a folder for each
    major release of pyarrow. Once they exist, no network is needed.
@@ -233,6 +233,7 @@ def main() -> int:
     parser.add_argument(
         "--python", action="append", default=[], help="a Python to build for; all that are found by default"
     )
+    parser.add_argument("--newest", action="store_true", help="only the wheel for the newest Python")
     parser.add_argument("--pyarrow", default=",".join(map(str, PYARROWS)), help="major releases, with commas")
     parser.add_argument("--no-cuda", action="store_true", help="without the cuda backend")
     parser.add_argument("--sdist", action="store_true", help="the source distribution, too")
@@ -254,7 +255,7 @@ def main() -> int:
         tag = build_tag(majors, with_cuda=not options.no_cuda)
         if tag:
             settings.append(f"wheel.build-tag={tag}")
-        wheels = plan_wheels(options.python or find_pythons())
+        wheels = plan_wheels(options.python or find_pythons())[-1 if options.newest else 0 :]
         environments = [prepare_environment(pythons[0]) for pythons in wheels]
         pyarrows = [prepare_pyarrow(PYARROWS[major], environments[0] / "python") for major in majors]
         for tools, pythons in zip(environments, wheels, strict=True):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Installs the wheels into clean environments and runs the README in each. Prints a table.
 
-    check_wheels.py [--wheels FOLDER] [--python PROGRAM]... [--pyarrow MAJOR,...] [--no-cpp]
+    check_wheels.py [--wheels FOLDER] [--python PROGRAM]... [--pyarrow MAJOR,...] [--quick]
 
 For each pair of a Python and a pyarrow release, one pip command fills a new environment. In it run the Python
 blocks of the README, the command `saeta`, and programs that use files, stores, loaders, sharing, spilling,
 pyarrow and saeta.cuda. For each wheel a C++ project also builds with CMake against the library inside the
 package. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its message
-must name the command that helps. Features without pyarrow are tried in an environment without it.
+must name the command that helps. Features without pyarrow are tried in an environment without it. --quick
+takes the newest Python alone and the smallest of the C++ programs.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def readme_program() -> str:
     return "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
 
 
-def check_cpp(python: Path, scratch: Path) -> str:
+def check_cpp(python: Path, scratch: Path, quick: bool) -> str:
     """Builds the C++ projects of tests/consumer against the library inside the package."""
     if shutil.which("cmake") is None or shutil.which("ninja") is None or shutil.which("c++") is None:
         return "no compiler"
@@ -163,12 +164,13 @@ def check_cpp(python: Path, scratch: Path) -> str:
         f"-DBUILD={scratch}",
         "-DGENERATOR=Ninja",
         "-DCXX=c++",
+        f"-DSMALL={quick}",
     ]
     run("cmake", *options, "-P", ROOT / "tests/consumer/run.cmake", folder=scratch)
     return "ok"
 
 
-def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str, str]:
+def check_one(python: str, major: int, wheel: Path, with_cpp: bool, quick: bool) -> dict[str, str]:
     """Runs all checks in one environment. Returns a row of the table."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -196,7 +198,7 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool) -> dict[str,
         row["entry point"] = "ok"
         run(inside, "-c", REFUSAL, folder=scratch)
         row["other pyarrow"] = "refused"
-        row["C++"] = check_cpp(inside, scratch) if with_cpp else "-"
+        row["C++"] = check_cpp(inside, scratch, quick) if with_cpp else "-"
         check_alone(python, wheel, scratch / "trips.arrow")
         row["without pyarrow"] = "ok"
         row["python"], row["pyarrow"] = state["python"], state["packages"]["pyarrow"]
@@ -234,17 +236,16 @@ def main() -> int:
     parser.add_argument("--wheels", type=Path, default=ROOT / "dist", help="folder of the wheels")
     parser.add_argument("--python", action="append", default=[], help="all that are found by default")
     parser.add_argument("--pyarrow", default=",".join(map(str, MAJORS)), help="major releases, with commas")
-    parser.add_argument("--no-cpp", action="store_true", help="without the C++ projects")
+    parser.add_argument("--quick", action="store_true", help="the newest Python, the smallest C++ programs")
     options = parser.parse_args()
     rows = []
     tried_in_cpp: set[Path] = set()
     try:
-        for python in options.python or find_pythons():
+        for python in options.python or find_pythons()[-1 if options.quick else 0 :]:
             wheel = wheel_for(python, options.wheels.resolve())
             for major in options.pyarrow.split(","):
                 print(f"{python}, pyarrow {major}, {wheel.name}", flush=True)
-                with_cpp = wheel not in tried_in_cpp and not options.no_cpp
-                rows.append(check_one(python, int(major), wheel, with_cpp))
+                rows.append(check_one(python, int(major), wheel, wheel not in tried_in_cpp, options.quick))
                 tried_in_cpp.add(wheel)
     except CheckError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -4,7 +4,7 @@
     release.py [--repository ADDRESS] [--container PROGRAM] [--skip-tests]
 
 1. The tree is committed, the version is new, and CHANGELOG.md gives its date.
-2. .ci/run passes.
+2. .ci/run and make thorough pass.
 3. The wheels and the source distribution are built for manylinux_2_28, in the container that
    scripts/manylinux.Containerfile describes. `--container none` builds on this machine, for the glibc here.
 4. The wheels are installed and tested, and a wheel is built from the source distribution without a network.
@@ -68,6 +68,7 @@ def release(repository: str, container: str, with_tests: bool) -> None:
     require_ready(number)
     if with_tests:
         run(".ci/run")
+        run("make", "thorough")
     shutil.rmtree(DIST, ignore_errors=True)
     if container == "none":
         environment = {**os.environ, "SAETA_REPOSITORY": repository}
@@ -88,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Prepares a release, up to the upload.")
     parser.add_argument("--repository", required=True, help="address of the public repository")
     parser.add_argument("--container", default="podman", help="podman, docker, or none to build here")
-    parser.add_argument("--skip-tests", action="store_true", help=".ci/run has passed for this commit")
+    parser.add_argument("--skip-tests", action="store_true", help="they have passed for this commit")
     options = parser.parse_args()
     try:
         release(options.repository, options.container, with_tests=not options.skip_tests)

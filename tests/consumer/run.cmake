@@ -1,10 +1,11 @@
 # Installs a build, moves the installation, builds the consumer projects and the examples against it, and runs them.
 #
 #   cmake -DBUILD=<build folder> -DGENERATOR=<generator> -DCXX=<compiler> -DCUDACXX=<compiler or empty>
-#         [-DPYTHON=<Python with the packages of components>] [-DSAETA_DIR=<folder>] [-DSTATIC=ON] -P run.cmake
+#         [-DPYTHON=<Python with the packages of components>] [-DSAETA_DIR=<folder>] [-DSTATIC=ON] [-DSMALL=ON] -P run.cmake
 #
 # SAETA_DIR   folder of an installed saetaConfig.cmake, such as the one in a wheel: used as it is; BUILD is any folder
 # STATIC      tries libsaeta.a, which a project that has Saeta within it builds
+# SMALL       only the programs of the consumer project
 
 set(source "${CMAKE_CURRENT_LIST_DIR}/../..")
 cmake_path(NORMAL_PATH source)
@@ -22,9 +23,10 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# build(<source folder> <name> option...)
+# build(<source folder> <name> option...): not optimised, and without debug information, as programs are only linked and run.
 function(build project name)
   run("${CMAKE_COMMAND}" -S "${project}" -B "${work}/${name}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Release
+      "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG"
       "-DCMAKE_CXX_COMPILER=${CXX}" "-Dsaeta_DIR=${SAETA_DIR}" "-Dsaeta_PYTHON=${PYTHON}" ${ARGN})
   run("${CMAKE_COMMAND}" --build "${work}/${name}")
 endfunction()
@@ -98,9 +100,8 @@ endfunction()
 file(REMOVE_RECURSE "${prefix}" "${work}/source" "${work}/programs" "${work}/output")
 file(MAKE_DIRECTORY "${work}/output")
 if(STATIC)
-  # Kept between runs, as it compiles the library. Not optimised, and without debug information: it is only linked and run.
-  build("${CMAKE_CURRENT_LIST_DIR}/subproject" subproject "-DSAETA_SOURCE=${source}" "-DSAETA_PYTHON_EXECUTABLE=${PYTHON}"
-        -DCMAKE_CXX_FLAGS_RELEASE=-O0)
+  # Kept between runs, as it compiles the library.
+  build("${CMAKE_CURRENT_LIST_DIR}/subproject" subproject "-DSAETA_SOURCE=${source}" "-DSAETA_PYTHON_EXECUTABLE=${PYTHON}")
   run("${work}/subproject/minimal")
   run("${CMAKE_COMMAND}" --install "${work}/subproject" --prefix "${work}/install")
 elseif(NOT SAETA_DIR)
@@ -117,6 +118,9 @@ endif()
 build("${CMAKE_CURRENT_LIST_DIR}" minimal)
 run("${work}/minimal/minimal")
 run("${work}/minimal/device_array")
+if(SMALL)
+  return()
+endif()
 try_guide()
 if(STATIC)
   return()

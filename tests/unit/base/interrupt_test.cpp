@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 using support::interrupts;
 using support::stopped_clock;
 
-struct stop {};
+struct interruption {};
 
 /// A lock that records whether it is held.
 struct seen_lock {
@@ -49,11 +49,11 @@ TEST(interrupt, is_not_checked_without_a_hook) {
 
 TEST(interrupt, the_hook_is_replaced_and_the_former_one_returned) {
   const interrupt_hook first = [] { throw std::runtime_error("first"); };
-  const interrupt_hook second = [] { throw stop{}; };
+  const interrupt_hook second = [] { throw interruption{}; };
   EXPECT_EQ(set_interrupt_hook(first), nullptr);
   EXPECT_THROW(check_interrupt(), std::runtime_error);
   EXPECT_EQ(set_interrupt_hook(second), first);
-  EXPECT_THROW(check_interrupt(), stop);
+  EXPECT_THROW(check_interrupt(), interruption);
   EXPECT_EQ(set_interrupt_hook(nullptr), second);
   EXPECT_NO_THROW(check_interrupt());
 }
@@ -93,8 +93,8 @@ TEST(interrupt, a_wait_that_the_hook_ends_reacquires_its_lock) {
   const stopped_clock clock;
   seen_lock lock;
   timed_out_at_once changed;
-  const interrupts hook([] { throw stop{}; });
-  EXPECT_THROW(wait_interruptibly(changed, lock, steady_clock::time_point::max(), never), stop);
+  const interrupts hook([] { throw interruption{}; });
+  EXPECT_THROW(wait_interruptibly(changed, lock, steady_clock::time_point::max(), never), interruption);
   EXPECT_TRUE(lock.held);
   EXPECT_TRUE(changed.until.empty());
 }
@@ -102,7 +102,7 @@ TEST(interrupt, a_wait_that_the_hook_ends_reacquires_its_lock) {
 TEST(interrupt, a_wait_for_a_true_condition_does_not_call_the_hook) {
   seen_lock lock;
   timed_out_at_once changed;
-  const interrupts hook([] { throw stop{}; });
+  const interrupts hook([] { throw interruption{}; });
   EXPECT_TRUE(wait_interruptibly(changed, lock, steady_clock::time_point::min(), [] { return true; }));
   EXPECT_FALSE(wait_interruptibly(changed, lock, steady_clock::time_point::min(), never));
   EXPECT_TRUE(changed.until.empty());
@@ -129,13 +129,13 @@ TEST(interrupt, a_wait_for_a_lock_can_be_ended_by_the_hook) {
   });
   held.acquire();
   {
-    const interrupts hook([] { throw stop{}; });
-    EXPECT_THROW(static_cast<void>(mutex.lock("waiting")), stop);
+    const interrupts hook([] { throw interruption{}; });
+    EXPECT_THROW(static_cast<void>(mutex.lock("waiting")), interruption);
   }
   int asks = 0;
   const interrupts hook([&] {
     if (++asks == 2) {
-      throw stop{};
+      throw interruption{};
     }
     asked.release();
     holder.join();
