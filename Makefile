@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore lint bench docs wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore abi lint bench docs wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -70,6 +70,9 @@ coverage: setup ## which lines of C++ and Python the tests reach, in build/cover
 explore: build ## look for what no test has drawn yet: random examples and the fuzzers, half an hour
 	@SAETA_EXAMPLES=3000 $(WITH_PACKAGE) -m pytest -q tests/python/test_properties.py tests/python/test_memory_properties.py tests/python/test_equals.py
 	@scripts/fuzz.sh 300
+
+abi: build ## write down what the libraries export now, in tests/abi (docs/abi.md)
+	@$(PYTHON) scripts/abi.py $(BUILD) --update
 
 lint: package ## formatting, static checks, types and the structure of the tree
 	@scripts/lint.sh $(LINT_OPTIONS)

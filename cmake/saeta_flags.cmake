@@ -45,6 +45,14 @@ if(SAETA_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-maybe-uninitialized>")
 endif()
 
+# No library and no message of an error names a folder of the machine that built it. gcov needs them to find the sources.
+if(NOT CMAKE_CXX_FLAGS_DEBUG MATCHES "--coverage")
+  foreach(folder IN ITEMS "${SAETA_DEPS_DIR}" "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}") # the last that fits is taken
+    add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${folder}/=>"
+                        "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${folder}/=>")
+  endforeach()
+endif()
+
 # Most of the time to compile a file goes to what it includes, so a dozen files of a target are compiled as one. make lint compiles
 # each by itself. OFF is faster for who changes one file many times.
 option(SAETA_UNITY "Compile a dozen sources of a target at a time" ${PROJECT_IS_TOP_LEVEL})

@@ -57,7 +57,7 @@ if(DEFINED SKBUILD)
 else()
   # A wheel can't hold the links between these names.
   set_target_properties(${libraries} PROPERTIES
-    VERSION "${PROJECT_VERSION}" SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+    VERSION "${PROJECT_VERSION}" SOVERSION "${SAETA_ABI_VERSION}")
 endif()
 
 install(TARGETS saeta EXPORT saeta DESTINATION "${CMAKE_INSTALL_LIBDIR}")

@@ -23,9 +23,12 @@ function(saeta_layer folder)
   if(layer_PYARROW)
     list(GET SAETA_PYARROW_MAJORS 0 newest)
     foreach(major IN LISTS SAETA_PYARROW_MAJORS)
-      add_library(${target}_${major} ${sources})
-      saeta_precompile(${target}_${major})
-      saeta_complete_layer(${target}_${major})
+      set(objects ${target}_objects_${major})
+      add_library(${objects} OBJECT ${sources})
+      saeta_precompile(${objects})
+      saeta_complete_layer(${objects})
+      target_link_libraries(${objects} PRIVATE saeta_arrow_${major} ${layer_LIBRARIES})
+      add_library(${target}_${major} $<TARGET_OBJECTS:${objects}>)
       set_target_properties(${target}_${major} PROPERTIES OUTPUT_NAME ${target})
       if(DEFINED SKBUILD OR NOT major STREQUAL newest) # where it is installed: beside libsaeta there is room for one
         set_target_properties(${target}_${major} PROPERTIES
@@ -34,6 +37,7 @@ function(saeta_layer folder)
       saeta_exports(${target}_${major})
       target_link_libraries(${target}_${major} PUBLIC saeta PRIVATE "$<BUILD_INTERFACE:saeta_arrow_${major};${layer_LIBRARIES}>")
     endforeach()
+    add_library(${target}_objects ALIAS ${target}_objects_${newest})
     add_library(${target} ALIAS ${target}_${newest})
     add_library(saeta::${name} ALIAS ${target}_${newest})
     return()
@@ -55,16 +59,20 @@ function(saeta_layer folder)
   target_link_libraries(${target} PRIVATE ${layer_LIBRARIES})
 endfunction()
 
-# saeta_exports(<target>): the library exports what saeta/exports.map lists.
+# saeta_exports(<target>): of what the compiler leaves visible, the library exports what saeta/exports.map.in lists.
 function(saeta_exports target)
-  target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/saeta/exports.map")
-  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/saeta/exports.map")
+  set(map "${PROJECT_BINARY_DIR}/generated/exports.map")
+  configure_file("${PROJECT_SOURCE_DIR}/saeta/exports.map.in" "${map}" @ONLY)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${map}")
 endfunction()
 
 # What the targets of all layers have in common.
 function(saeta_complete_layer target)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                        VISIBILITY_INLINES_HIDDEN ON)
   # Functions of ours are not replaced from outside: calls among them may be inlined, and go directly where they are not.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>")
   target_link_libraries(${target} PRIVATE "$<BUILD_INTERFACE:saeta_warnings>")

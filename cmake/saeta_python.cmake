@@ -5,8 +5,6 @@
 
 include_guard(GLOBAL)
 
-set(SAETA_DEPS_DIR "${PROJECT_SOURCE_DIR}/.deps" CACHE PATH "Folder that holds what the set-up fetched")
-
 set(SAETA_PYTHON_EXECUTABLE "" CACHE FILEPATH "Python to build for; looked for when empty")
 if(NOT Python_EXECUTABLE)
   set(Python_EXECUTABLE "${SAETA_PYTHON_EXECUTABLE}")

@@ -56,8 +56,7 @@ clang_tidy() { # clang_tidy <commands> <option>... -- <file>...
   shift
   # Removes counts of warnings in system headers, and the command lines.
   run-clang-tidy -quiet -j "${JOBS:-$(nproc)}" -p "$build/tidy/$commands" "${options[@]}" \
-    -extra-arg-before="-isystem$PWD/scripts/clang_tidy/include" -extra-arg=-Wno-unknown-warning-option \
-    "${@/%/\$}" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
+    -extra-arg=-Wno-unknown-warning-option "${@/%/\$}" 2>&1 | grep -Ev '^(clang-tidy|.*warnings?( and [0-9]+ errors?)? (generated|treated)|$)'
   return "${PIPESTATUS[0]}"
 }
 

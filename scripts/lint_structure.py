@@ -11,6 +11,7 @@ The rules:
             backend, device, tests or examples: nothing else keeps a handle or hands one out
   thread    only executor starts threads
   private   only its layer and tests include a header that saeta/CMakeLists.txt does not list as PUBLIC
+  export    an installed header opens its namespaces with SAETA_EXPORT, and no other header does
   length    a header has at most 250 lines, any file 600, and so has the one header of the C interface
   pragma    every header of C++ has #pragma once
   circle    the modules of the Python package have no circular imports, even inside of functions or for types
@@ -81,6 +82,9 @@ RMM_HEADER = re.compile(r"^(rmm|rapidsmpf)/")
 ADAPTORS = ("rmm", "rapidsmpf")  # header-only, all headers are public
 PUBLIC_LIST = re.compile(r"saeta_layer\((\w+)[^()]*\n +PUBLIC\n((?: +[\w./ ]+\.h(?:pp)?\)?\n)+)")
 GENERATED = ("saeta/base/version.hpp",)
+# The makers of backends, which the tests call in the library that is shipped.
+EXPORTED_PRIVATE = ("saeta/backend/cuda/cuda_backend.hpp", "saeta/backend/host/host_backend.hpp")
+SAETA_NAMESPACE = re.compile(r"^namespace (SAETA_EXPORT )?saeta\b", re.MULTILINE)
 C_HEADER = "saeta/capi/saeta.h"  # plain C11, in one file
 ADAPTOR_FOLDERS = tuple(f"{folder}/{name}/" for folder in ("saeta", "tests") for name in ADAPTORS)
 CUDA_USERS = ("saeta/backend/cuda/", *ADAPTOR_FOLDERS, "examples/")
@@ -181,6 +185,16 @@ def check_threads(path: str, code: str) -> Iterator[Finding]:
             yield Finding(path, line_of(code, found.start()), "thread", text)
 
 
+def check_exports(path: str, code: str, public: frozenset[str]) -> Iterator[Finding]:
+    if not path.endswith(".hpp") or layer_of(path) in (None, *ADAPTORS):
+        return
+    exported = path in public or path in EXPORTED_PRIVATE
+    for found in SAETA_NAMESPACE.finditer(code):
+        if exported != bool(found[1]):
+            text = "namespace SAETA_EXPORT saeta { opens an installed header, and no other"
+            yield Finding(path, line_of(code, found.start()), "export", text)
+
+
 def check_lengths(path: str, source: str) -> Iterator[Finding]:
     lines = source.count("\n")
     limit = HEADER_LINES if Path(path).suffix in HEADERS and path != C_HEADER else FILE_LINES
@@ -200,6 +214,7 @@ def check_file(path: str, source: str, public: frozenset[str]) -> Iterator[Findi
     yield from check_includes(path, code, public)
     yield from check_handles(path, code)
     yield from check_threads(path, code)
+    yield from check_exports(path, code, public)
 
 
 def files_below(root: Path) -> Iterator[Path]:

@@ -100,6 +100,7 @@ TOOLS = (
     Tool("clang-format", "make lint", program("clang-format"), required=False),
     Tool("clang-tidy", "make lint", program("clang-tidy"), required=False),
     Tool("clang", "AddressSanitizer and fuzzers", program("clang++"), required=False),
+    Tool("abigail-tools", "the check of the C ABI", program("abidiff"), required=False),
     Tool("libclang-rt-14-dev", "AddressSanitizer and fuzzers", any_file(LIBFUZZER), required=False),
 )
 

@@ -1,18 +1,19 @@
 // Size arithmetic that throws instead of wrapping.
 #pragma once
 
+#include "saeta/base/export.hpp"
+#include "saeta/base/source_location.hpp"
 #include "saeta/base/text.hpp"
 
 #include <concepts>
 #include <cstddef>
-#include <source_location>
 #include <string_view>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 template <std::integral T>
-T checked_add(T a, T b, std::string_view part, std::source_location where = std::source_location::current()) {
+T checked_add(T a, T b, std::string_view part, source_location where = source_location::current()) {
   T sum{};
   if (__builtin_add_overflow(a, b, &sum)) {
     throw error(errc::overflow, concat(part, ": ", +a, " + ", +b, " overflows"), where);
@@ -21,7 +22,7 @@ T checked_add(T a, T b, std::string_view part, std::source_location where = std:
 }
 
 template <std::integral T>
-T checked_mul(T a, T b, std::string_view part, std::source_location where = std::source_location::current()) {
+T checked_mul(T a, T b, std::string_view part, source_location where = source_location::current()) {
   T product{};
   if (__builtin_mul_overflow(a, b, &product)) {
     throw error(errc::overflow, concat(part, ": ", +a, " x ", +b, " overflows"), where);
@@ -31,8 +32,7 @@ T checked_mul(T a, T b, std::string_view part, std::source_location where = std:
 
 /// Value-preserving conversion between integer types.
 template <std::integral To, std::integral From>
-To checked_cast(From value, std::string_view part,
-                std::source_location where = std::source_location::current()) {
+To checked_cast(From value, std::string_view part, source_location where = source_location::current()) {
   if (!std::in_range<To>(value)) {
     throw error(errc::overflow, concat(part, ": ", +value, " does not fit"), where);
   }
@@ -41,7 +41,7 @@ To checked_cast(From value, std::string_view part,
 
 /// The bytes of `count` values of type T. @throws error invalid_argument for a negative count, overflow.
 template <class T, std::integral Count>
-std::size_t bytes_of_values(Count count, std::source_location where = std::source_location::current()) {
+std::size_t bytes_of_values(Count count, source_location where = source_location::current()) {
   if constexpr (std::signed_integral<Count>) {
     if (count < 0) {
       throw error(errc::invalid_argument, concat("the number of values is ", +count), where);

@@ -1,10 +1,12 @@
 // Which of some names a person meant who wrote another one.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <span>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Returns the name that differs least; empty if none is close. About a third of the letters may differ; of one
 /// or two letters, only the case.

@@ -1,5 +1,6 @@
 #include "saeta/base/error.hpp"
 
+#include "saeta/base/source_location.hpp"
 #include "saeta/base/text.hpp"
 
 #include <algorithm>
@@ -72,13 +73,13 @@ std::string_view name_of(errc code) noexcept {
   return "unknown";
 }
 
-error::error(errc code, std::string message, std::source_location where)
+error::error(errc code, std::string message, source_location where)
     : code_(code), message_(printable(std::move(message))), where_(where) {}
 
-error::error(errc code, std::string message, int error_number, std::source_location where)
+error::error(errc code, std::string message, int error_number, source_location where)
     : code_(code), error_number_(error_number), message_(printable(std::move(message))), where_(where) {}
 
-error::error(budget_refusal refusal, std::source_location where)
+error::error(budget_refusal refusal, source_location where)
     : code_(errc::budget_exceeded), message_(printable(refusal_message(refusal))), where_(where),
       refusal_(std::make_shared<const budget_refusal>(std::move(refusal))) {}
 

@@ -21,17 +21,19 @@
 //           protocol or convention expects.
 #pragma once
 
+#include "saeta/base/export.hpp"
+#include "saeta/base/source_location.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class errc {
   invalid_argument, ///< an argument can't be used; the message names it
@@ -84,17 +86,16 @@ struct budget_refusal {
 
 class error final : public std::exception {
 public:
-  error(errc code, std::string message, std::source_location where = std::source_location::current());
+  error(errc code, std::string message, source_location where = source_location::current());
   /// A failed call of the operating system, with its errno (saeta/base/os_error.hpp).
-  error(errc code, std::string message, int error_number,
-        std::source_location where = std::source_location::current());
+  error(errc code, std::string message, int error_number, source_location where = source_location::current());
   /// A budget refusal. The message is made from its numbers.
-  explicit error(budget_refusal refusal, std::source_location where = std::source_location::current());
+  explicit error(budget_refusal refusal, source_location where = source_location::current());
 
   [[nodiscard]] errc code() const noexcept { return code_; }
   [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
   [[nodiscard]] const std::string& message() const noexcept { return message_; }
-  [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
+  [[nodiscard]] const source_location& where() const noexcept { return where_; }
   /// The errno of the call of the operating system that failed; 0 if there is none.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
   /// Null unless `code()` is `budget_exceeded`.
@@ -104,7 +105,7 @@ private:
   errc code_;
   int error_number_ = 0;
   std::string message_;
-  std::source_location where_;
+  source_location where_;
   std::shared_ptr<const budget_refusal> refusal_;
 };
 

@@ -9,13 +9,15 @@
 // Failure   Exceptions of the callee pass through.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <exception>
 #include <type_traits>
 #include <utility>
 
 #include <unistd.h>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Stops the calling thread until the process ends.
 [[noreturn]] inline void stop_this_thread() noexcept {

@@ -3,9 +3,11 @@
 // Thread    Pure functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 inline constexpr double greatest_half = 65504.0;
 

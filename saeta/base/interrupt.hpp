@@ -12,10 +12,12 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <atomic>
 #include <chrono>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Returns to go on waiting, throws to end the wait.
 using interrupt_hook = void (*)();

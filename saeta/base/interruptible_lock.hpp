@@ -15,6 +15,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class interruptible_mutex {
 public:

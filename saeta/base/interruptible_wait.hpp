@@ -2,11 +2,12 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/interrupt.hpp"
 
 #include <chrono>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The clock that waits compare their deadlines with: the steady clock, unless a test has replaced it.
 using wait_clock = std::chrono::steady_clock::time_point (*)();

@@ -9,13 +9,15 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include <unistd.h>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Bytes of a page of the system: 4 KiB on most, 64 KiB on many of 64-bit Arm.
 [[nodiscard]] std::size_t page_bytes() noexcept;

@@ -7,13 +7,15 @@
 // Thread    Any. Nothing here takes a lock.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 namespace detail {
 extern std::atomic<std::uint64_t> forks;

@@ -3,11 +3,12 @@
 // The sink is process-wide. Any thread may call it. It must not throw. The default writes a line to stderr.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/text.hpp"
 
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 using report_sink = void (*)(std::string_view where, std::string_view message) noexcept;
 

@@ -2,18 +2,19 @@
 // caller is an error, not a crash.
 #pragma once
 
+#include "saeta/base/export.hpp"
+#include "saeta/base/source_location.hpp"
 #include "saeta/base/text.hpp"
 
-#include <source_location>
 #include <string_view>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// @param name  of the argument, for the message. @throws error invalid_argument if it is null.
 template <class Pointer>
 void require_argument(const Pointer& given, std::string_view name,
-                      std::source_location where = std::source_location::current()) {
+                      source_location where = source_location::current()) {
   if (given == nullptr) {
     throw error(errc::invalid_argument, concat("the argument '", name, "' is null"), where);
   }
@@ -22,7 +23,7 @@ void require_argument(const Pointer& given, std::string_view name,
 /// The same for initialisers: returns `given`.
 template <class Pointer>
 Pointer&& required(Pointer&& given, std::string_view name,
-                   std::source_location where = std::source_location::current()) {
+                   source_location where = source_location::current()) {
   require_argument(given, name, where);
   return std::forward<Pointer>(given);
 }

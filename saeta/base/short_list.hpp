@@ -15,6 +15,8 @@
 // Thread    Like std::vector.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 template <class T, std::size_t N>
 class short_list {

@@ -11,10 +11,12 @@
 // @endcode
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <atomic>
 #include <thread>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class spin_lock {
 public:

@@ -17,12 +17,13 @@
 // Thread    Any thread may call `copy` between `open` and `close`.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/thread_number.hpp"
 
 #include <array>
 #include <memory>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 template <class T>
 class spread_pointer {
@@ -30,8 +31,8 @@ public:
   /// @throws std::bad_alloc; then it is closed.
   void open(const std::shared_ptr<T>& whole) {
     try {
-      for (way& way : ways_) {
-        way.owner = {std::make_shared<std::shared_ptr<T>>(whole), whole.get()};
+      for (way& each : ways_) {
+        each.owner = {std::make_shared<std::shared_ptr<T>>(whole), whole.get()};
       }
     } catch (...) {
       close();
@@ -43,8 +44,8 @@ public:
   }
   /// Drops its references to the object. Existing copies keep it alive.
   void close() noexcept {
-    for (way& way : ways_) {
-      way.owner.reset();
+    for (way& each : ways_) {
+      each.owner.reset();
     }
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 
 #include <array>
 #include <charconv>
@@ -14,7 +15,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 namespace detail {
 

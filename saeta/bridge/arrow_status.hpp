@@ -9,6 +9,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 #include "saeta/ipc/common.hpp"
 
 #include <arrow/result.h>
@@ -18,7 +19,8 @@
 #include <type_traits>
 #include <utility>
 
-namespace saeta::bridge {
+namespace SAETA_EXPORT saeta {
+namespace bridge {
 
 [[noreturn]] void raise(const arrow::Status& status, std::string_view where);
 
@@ -55,4 +57,5 @@ auto run_guarded(const Action& action)
   }
 }
 
-} // namespace saeta::bridge
+} // namespace bridge
+} // namespace saeta

@@ -18,6 +18,7 @@
 //           (bridge/arrow_status.hpp).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <arrow/type_fwd.h>
@@ -33,7 +34,7 @@ class MemoryManager;
 enum class DeviceAllocationType : char;
 } // namespace arrow
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 

@@ -20,6 +20,7 @@
 //           numbers for bytes past the end. The failed call moves nothing.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <arrow/buffer.h>
@@ -33,7 +34,7 @@
 #include <mutex>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 

@@ -13,6 +13,7 @@
 // Standard  Arrow IPC, encapsulated message format.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <arrow/type_fwd.h>
@@ -24,7 +25,7 @@ class DictionaryMemo;
 class Message;
 } // namespace arrow::ipc
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 

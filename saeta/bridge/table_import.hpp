@@ -8,13 +8,14 @@
 // Failure   As for the imports of c_data.hpp, and libarrow's errors for types that it can't export.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 
 #include <arrow/type_fwd.h>
 
 #include <memory>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// True if all memory of the source is the CPU's. Other sources can't be imported here.
 bool on_cpu(const arrow::ArrayData& of);

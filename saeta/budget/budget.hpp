@@ -27,6 +27,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -36,7 +37,7 @@
 #include <optional>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class budget_tree; // the bookkeeping of a root and its descendants; private to the implementation
 class reservation;

@@ -7,7 +7,7 @@
 
 namespace saeta {
 
-struct reservation::state {
+struct SAETA_LOCAL reservation::state {
   std::shared_ptr<budget> from;
   std::uint64_t bytes = 0;
   budget_tree::promise left; ///< guarded by the tree

@@ -21,9 +21,10 @@
 // Thread    Any; several threads may draw from one reservation.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/budget/budget.hpp"
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class overbooking { refuse, allow };
 

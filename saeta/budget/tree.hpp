@@ -65,13 +65,13 @@ struct alignas(128) credit_shard {
   }
 };
 
-struct budget_window::state {
+struct SAETA_LOCAL budget_window::state {
   std::shared_ptr<budget> of;
   values at_start; ///< `requests` and `refused` are the totals of the budget
   std::uint64_t peak = 0;
 };
 
-struct budget::node {
+struct SAETA_LOCAL budget::node {
   static constexpr std::size_t shards = 32;
 
   node(const budget& described, node* above, std::uint64_t bytes)
@@ -95,7 +95,7 @@ struct budget::node {
   std::array<credit_shard, shards> credit;
 };
 
-class budget_tree {
+class SAETA_LOCAL budget_tree {
 public:
   using node = budget::node;
   using time_point = budget::time_point;

@@ -1,9 +1,10 @@
 // Conversions between one-bit and one-byte booleans, on the column's own device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// bool8 (or any int8/uint8; non-zero is true) -> boolean, one kernel, validity realigned to offset 0.
 /// @throws error type_mismatch; budget_exceeded.

@@ -21,6 +21,7 @@
 //           length, and the lengths and types of children.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/data_type.hpp"
@@ -36,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class storage_reads; // memory/use_token.hpp
 

@@ -19,6 +19,7 @@
 // Standard  Arrow columnar format and C Data Interface, arrow.apache.org/docs/format.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/layout.hpp"
 
 #include <array>
@@ -32,7 +33,7 @@
 
 struct ArrowLayout; // nanoarrow's
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct field;       // column/schema.hpp
 class symbol_table; // symbols/symbol_table.hpp

@@ -6,6 +6,7 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/value_check.hpp"
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 #include <optional>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// How the rows of a column are stored in its buffers and children.
 enum class layout_kind {

@@ -1,10 +1,11 @@
 // Which kind of number a kernel reads and writes for the values of a type.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/device/gather.hpp"
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// @param type  an integer or a float
 inline number_kind number_kind_of_number(const data_type& type) noexcept {

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct address_range {
   std::uintptr_t address = 0;

@@ -12,12 +12,13 @@
 // Thread    Pure functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/schema.hpp"
 
 #include <optional>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 [[nodiscard]] bool same_type(const data_type& a, const data_type& b, bool check_metadata = false);
 [[nodiscard]] bool same_schema(const schema& a, const schema& b, bool check_metadata = false);

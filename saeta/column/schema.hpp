@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/data_type.hpp"
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Key and value bytes, kept in order; keys may repeat. The keys of extensions are stored in the type
 /// instead.

@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/column/schema.hpp"
 
@@ -27,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct batch {
   std::int64_t rows = 0;

@@ -18,6 +18,7 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/device/value_check.hpp"
 
@@ -26,7 +27,7 @@
 #include <span>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Reads the checked array. Rows count from the first checked row.
 class checked_values {

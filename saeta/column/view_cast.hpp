@@ -2,11 +2,12 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 
 #include <functional>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The same memory, offset and nulls as a column of `to`, a type of the same layout.
 /// @param part  makes each child and the dictionary a column of its type in `to`

@@ -10,12 +10,13 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/column/table.hpp"
 
 #include <memory>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 // Converts rows to the common type of rows that are joined (column/same_type.hpp).
 //

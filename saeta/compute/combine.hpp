@@ -15,13 +15,14 @@
 //           memory in strict mode. Nothing stays allocated and the pieces are unchanged.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Joins the rows of `pieces`, in order. A single piece with rows is returned as it is. If no piece has rows,
 /// the first is returned.

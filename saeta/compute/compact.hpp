@@ -11,12 +11,13 @@
 //           views.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Returns the table itself if nothing is gathered.
 [[nodiscard]] table compact(const table& source);

@@ -15,6 +15,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/column/table.hpp"
 
@@ -23,7 +24,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 [[nodiscard]] table copy_to(const table& source, const std::shared_ptr<context>& target);
 

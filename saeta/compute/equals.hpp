@@ -15,11 +15,12 @@
 //           nothing checked before), budget_exceeded and out_of_memory.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 [[nodiscard]] bool equals(const column& left, const column& right, bool check_metadata = false);
 /// Compares the rows of pieces, which may end anywhere. The pieces of a side have one type. A side without

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/column/table.hpp"
 
@@ -18,7 +19,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// A column with the rows of `source` whose own validity says which of them are null. Only its validity and
 /// its null count have a meaning. It is `source` unless values that it refers to are null.

@@ -13,6 +13,7 @@
 //           out_of_memory, closed. Nothing stays allocated.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <cstddef>
@@ -23,7 +24,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Bytes in a body, as a message lists them (Schema.fbs, struct Buffer). Both numbers are 0 for a buffer
 /// without bytes.

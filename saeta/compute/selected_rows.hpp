@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct selected_rows {
   buffer memory; ///< one number of 64 bits for each row (device/take.hpp); absent without rows

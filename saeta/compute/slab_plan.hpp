@@ -19,6 +19,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/staging/scatter.hpp"
 
@@ -30,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The rows that one piece contributes to a joined column, or to a child of one.
 struct piece_rows {

@@ -16,6 +16,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/compute/selected_rows.hpp"
 #include "saeta/device/permutation.hpp"
@@ -23,7 +24,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// @param rows  rows of this table
 [[nodiscard]] table take(const table& source, const selected_rows& rows);

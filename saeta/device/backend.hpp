@@ -23,19 +23,19 @@
 //           may be temporary. The `noexcept` methods report instead (saeta/base/report.hpp).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
 #include "saeta/device/kernels.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct device_properties {
   std::string name;              ///< "NVIDIA H200", or the CPU's model name
@@ -197,10 +197,7 @@ public:
   virtual void write_word(std::uint32_t* target, std::uint32_t value, stream_handle stream) = 0;
 
 private:
-  static std::uint64_t next_serial() noexcept {
-    static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;
-  }
+  static std::uint64_t next_serial() noexcept;
 
   const std::uint64_t serial_ = next_serial();
 };

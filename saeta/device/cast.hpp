@@ -4,11 +4,12 @@
 //           kernel.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/gather.hpp"
 
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 inline constexpr int decimal_words = 8; ///< of 32 bits, in the largest decimal
 inline constexpr int most_decimal_scale = 76;

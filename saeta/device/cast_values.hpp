@@ -1,6 +1,7 @@
 // Converts one number to another kind, in the kernels of the host and of a GPU. Both compile these functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 
 #include <cmath>
@@ -8,7 +9,8 @@
 #include <limits>
 #include <type_traits>
 
-namespace saeta::cast_values {
+namespace SAETA_EXPORT saeta {
+namespace cast_values {
 
 /// 2 to the power of the number of bits that hold the integer's magnitude: above all integers of the type.
 template <class Integer>
@@ -69,4 +71,5 @@ SAETA_ANY_DEVICE inline bool convert(Source value, bool rounds, Target& to) noex
   }
 }
 
-} // namespace saeta::cast_values
+} // namespace cast_values
+} // namespace saeta

@@ -5,6 +5,7 @@
 // rounded once, to the nearest number with ties to even, as IEEE 754 requires of a conversion.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/cast.hpp"
 #include "saeta/device/equal_values.hpp"
 #include "saeta/device/wide_integers.hpp"
@@ -15,7 +16,8 @@
 #include <limits>
 #include <type_traits>
 
-namespace saeta::decimal_values {
+namespace SAETA_EXPORT saeta {
+namespace decimal_values {
 
 using namespace wide_integers;
 
@@ -197,4 +199,5 @@ SAETA_ANY_DEVICE inline bool convert_row(const cast_work& work, std::int64_t row
   }
 }
 
-} // namespace saeta::decimal_values
+} // namespace decimal_values
+} // namespace saeta

@@ -3,11 +3,13 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class device_kind : std::int32_t {
   cpu = 1,

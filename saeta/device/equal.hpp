@@ -12,13 +12,14 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/tiles.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// How a step finds the row of a child, or of a dictionary.
 enum class equal_step_kind : std::uint32_t {

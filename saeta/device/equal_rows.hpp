@@ -3,12 +3,14 @@
 // Both compile these functions: what a row is depends on a dozen layouts, and must not depend on the device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal.hpp"
 #include "saeta/device/equal_values.hpp"
 
 #include <cstdint>
 
-namespace saeta::equal_rows {
+namespace SAETA_EXPORT saeta {
+namespace equal_rows {
 
 inline constexpr std::int64_t null_row = -1;
 
@@ -208,4 +210,5 @@ SAETA_ANY_DEVICE inline expanded_list expand_row(const equal_task& task, std::in
   return {values.count, values.first, range_of(task, task.right, right).first};
 }
 
-} // namespace saeta::equal_rows
+} // namespace equal_rows
+} // namespace saeta

@@ -2,6 +2,7 @@
 // functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/unaligned.hpp"
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 #define SAETA_ANY_DEVICE
 #endif
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The first index below `count` for which `holds` is true, else `count`. It must be true for all later ones.
 template <class Predicate>
@@ -33,7 +34,8 @@ SAETA_ANY_DEVICE inline std::int64_t first_index(std::int64_t count, const Predi
 
 } // namespace saeta
 
-namespace saeta::equal_rows {
+namespace SAETA_EXPORT saeta {
+namespace equal_rows {
 
 /// Value `index` of an array. On the host it may have any alignment.
 template <class T>
@@ -112,4 +114,5 @@ SAETA_ANY_DEVICE inline bool same_bytes(const std::uint8_t* left, const std::uin
 #endif
 }
 
-} // namespace saeta::equal_rows
+} // namespace equal_rows
+} // namespace saeta

@@ -6,11 +6,12 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Values with any strides. The last dimension varies fastest.
 struct strided_values {

@@ -1,12 +1,13 @@
 // Handles of a backend, as distinct types: a stream can't be passed as an event.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// A stream of a backend. On CUDA, the driver's handle: 1 is the legacy, 2 the per-thread default stream, as
 /// in DLPack.
@@ -37,9 +38,6 @@ struct stream_identity {
 inline constexpr std::uint64_t first_capture_id = std::uint64_t{1} << 63;
 
 /// Returns a new id for one lookup of a capturing stream.
-inline std::uint64_t new_capture_id() noexcept {
-  static std::atomic<std::uint64_t> next{first_capture_id};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
+std::uint64_t new_capture_id() noexcept;
 
 } // namespace saeta

@@ -5,13 +5,14 @@
 // Thread    A step belongs to the code that makes it; kernels only read it.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/tiles.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class join_kind : std::uint32_t {
   copy,    ///< copies `count` bytes, at any alignment of source and target, and sets `copy.zeros` behind them

@@ -11,6 +11,7 @@
 // a deferring backend queues them, and `cuda` is tested against them.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal.hpp"
 #include "saeta/device/gather.hpp"
 #include "saeta/device/handles.hpp"
@@ -21,7 +22,7 @@
 #include <cstdint>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct take_work;    // device/take.hpp
 struct taken_count;  // device/take.hpp

@@ -9,11 +9,12 @@
 //           of a training run depends on it.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct permutation {
   static constexpr int rounds = 8;

@@ -2,10 +2,11 @@
 // functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 #include "saeta/device/join.hpp"
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Loads a signed value of 2, 4 or 8 bytes at any alignment.
 SAETA_ANY_DEVICE inline std::int64_t load_at_any_alignment(const value_request& request,

@@ -19,6 +19,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/device/backend.hpp"
 
@@ -27,7 +28,7 @@
 #include <memory>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class event_ref;
 

@@ -15,13 +15,14 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/tiles.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 inline constexpr int row_bits = 40; ///< of a chosen row; the bits above are the number of the piece
 inline constexpr std::int64_t most_piece_rows = std::int64_t{1} << row_bits;

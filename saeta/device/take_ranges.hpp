@@ -2,11 +2,13 @@
 // and of a GPU. Both compile these functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/take_rows.hpp"
 
 #include <cstdint>
 
-namespace saeta::take_rows {
+namespace SAETA_EXPORT saeta {
+namespace take_rows {
 
 /// The bytes or child rows that one row of a counted step contributes to the result.
 struct taken_range {
@@ -221,4 +223,5 @@ SAETA_ANY_DEVICE inline void write_counted(const take_step& step, const take_sou
   }
 }
 
-} // namespace saeta::take_rows
+} // namespace take_rows
+} // namespace saeta

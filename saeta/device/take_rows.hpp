@@ -2,12 +2,14 @@
 // functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 #include "saeta/device/take.hpp"
 
 #include <cstdint>
 
-namespace saeta::take_rows {
+namespace SAETA_EXPORT saeta {
+namespace take_rows {
 
 using equal_rows::bit;
 using equal_rows::load;
@@ -120,4 +122,5 @@ SAETA_ANY_DEVICE inline std::int64_t fixed_row_at(const take_step& step, std::in
              : chosen_row(number_of_piece(chosen), row_in_piece(chosen) * step.units + at % step.units);
 }
 
-} // namespace saeta::take_rows
+} // namespace take_rows
+} // namespace saeta

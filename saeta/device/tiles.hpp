@@ -2,9 +2,11 @@
 // time.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Sets `first_tile` of every step to the number of tiles before it. Call it before the upload. Returns the
 /// number of tiles of all steps.

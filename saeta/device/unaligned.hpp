@@ -1,11 +1,13 @@
 // Values in host memory at any alignment.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Value `index` of an array.
 template <class T>

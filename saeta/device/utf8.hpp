@@ -3,12 +3,13 @@
 // Standard  RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/equal_values.hpp"
 #include "saeta/device/value_check.hpp"
 
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The index of the first byte that does not start a valid character, or `bytes` if there is none.
 SAETA_ANY_DEVICE inline std::int64_t first_not_utf8(const std::uint8_t* text, std::int64_t bytes) noexcept {

@@ -6,6 +6,7 @@
 // Standard  Arrow columnar format, arrow.apache.org/docs/format/Columnar.html.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/tiles.hpp"
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 #include <limits>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class check_kind : std::uint32_t {
   offsets, ///< `count` + 1 signed offsets of `width` bytes never decrease

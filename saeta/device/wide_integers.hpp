@@ -2,12 +2,14 @@
 // functions.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/cast.hpp"
 #include "saeta/device/equal_values.hpp"
 
 #include <cstdint>
 
-namespace saeta::wide_integers {
+namespace SAETA_EXPORT saeta {
+namespace wide_integers {
 
 inline constexpr int wide_word_bits = 32;
 
@@ -44,19 +46,19 @@ SAETA_ANY_DEVICE inline std::uint64_t low_bits(const wide<Words>& of) noexcept {
 
 /// @param bits  0 or more; no bit is lost
 SAETA_ANY_DEVICE inline remainder shifted(const magnitude& of, int bits) noexcept {
-  remainder remainder;
+  remainder result;
   const int whole = bits / wide_word_bits;
   const int part = bits % wide_word_bits;
   for (int i = 0; i < decimal_words; ++i) {
     const std::uint64_t moved = static_cast<std::uint64_t>(of.words[i]) << part;
     if (i + whole <= decimal_words) {
-      remainder.words[i + whole] |= static_cast<std::uint32_t>(moved);
+      result.words[i + whole] |= static_cast<std::uint32_t>(moved);
     }
     if (i + whole + 1 <= decimal_words) {
-      remainder.words[i + whole + 1] = static_cast<std::uint32_t>(moved >> wide_word_bits);
+      result.words[i + whole + 1] = static_cast<std::uint32_t>(moved >> wide_word_bits);
     }
   }
-  return remainder;
+  return result;
 }
 
 SAETA_ANY_DEVICE inline void double_it(remainder& of) noexcept {
@@ -107,4 +109,5 @@ SAETA_ANY_DEVICE inline wide<2 * decimal_words> product(const magnitude& a, cons
   return wide;
 }
 
-} // namespace saeta::wide_integers
+} // namespace wide_integers
+} // namespace saeta

@@ -2,11 +2,12 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 #include "saeta/base/text.hpp"
 
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Calls `run` with an unsigned integer of `width` bytes, which can copy any value of that width.
 template <class Run>

@@ -19,6 +19,7 @@
 // Failure   An exception of the work is reported (base/report.hpp).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 #include <mutex>
 #include <thread>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class background_thread {
 public:

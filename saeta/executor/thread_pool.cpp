@@ -18,7 +18,7 @@ thread_local membership current;
 } // namespace
 
 /// The tasks of one call of `run`.
-struct thread_pool::round {
+struct SAETA_LOCAL thread_pool::round {
   const task_function& work;
   std::size_t tasks;
   const std::shared_ptr<const condition>& may_sleep;

@@ -36,6 +36,7 @@
 //           have stopped. After a failure of queued work no other begins, and every call throws that failure.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/interruptible_wait.hpp"
 #include "saeta/executor/background_thread.hpp"
 
@@ -51,7 +52,7 @@
 #include <mutex>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class thread_pool {
 public:

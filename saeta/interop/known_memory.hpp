@@ -18,13 +18,14 @@
 // Fork      A child finds no memory of its parent.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/export_hold.hpp"
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// An export hold whose storages an import can find by their addresses.
 class known_export {

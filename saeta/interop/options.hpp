@@ -2,7 +2,9 @@
 
 #pragma once
 
-namespace saeta {
+#include "saeta/base/export.hpp"
+
+namespace SAETA_EXPORT saeta {
 
 /// Whether an import or a read may, must or must not copy.
 enum class copy_policy {

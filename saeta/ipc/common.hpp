@@ -4,6 +4,7 @@
 #pragma once
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/export.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,8 @@
 #include <span>
 #include <string_view>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 /// Throws the error being handled again, with `where` before its message. A budget refusal is not changed.
 [[noreturn]] void rethrow(const error& failure, std::string_view where);
@@ -46,4 +48,5 @@ using source_fetcher = std::function<std::shared_ptr<void>(std::span<const byte_
 
 using progress_hook = std::function<void(const progress&)>;
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

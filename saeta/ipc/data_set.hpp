@@ -20,6 +20,7 @@
 //           unsupported: batches by number of a stream that is still being sent. Otherwise as for a reader.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/scan.hpp"
 
@@ -31,7 +32,8 @@
 #include <utility>
 #include <vector>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 /// The rows and bytes of a batch, from its metadata.
 struct batch_size {
@@ -132,4 +134,5 @@ private:
   std::vector<batch_size> sizes_;
 };
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

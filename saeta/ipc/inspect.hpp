@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/ipc/common.hpp"
 
@@ -18,7 +19,8 @@
 #include <string>
 #include <vector>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 struct column_summary {
   std::string name;
@@ -55,4 +57,5 @@ bool check_body(std::span<const std::byte> schema, std::span<const std::byte> me
 bool check_body(std::span<const std::byte> schema, std::span<const std::byte> metadata,
                 std::span<const std::byte> body);
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

@@ -15,6 +15,7 @@
 // Standard  Arrow columnar format, Serialization and Interprocess Communication.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/options.hpp"
 
@@ -23,7 +24,8 @@
 #include <span>
 #include <vector>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 struct packed_table {
   std::vector<std::byte> metadata;
@@ -44,4 +46,5 @@ struct packed_table {
 [[nodiscard]] table unpack(const std::shared_ptr<context>& ctx, std::span<const std::byte> metadata,
                            const buffer& body, validation check = validation::full);
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

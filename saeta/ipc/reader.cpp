@@ -60,7 +60,7 @@ std::shared_ptr<const schema_index> select(const schema& source, const std::vect
 
 } // namespace
 
-struct reader::impl {
+struct SAETA_LOCAL reader::impl {
   impl(detail::source bytes, read_options chosen);
 
   std::optional<batch> next(const std::shared_ptr<context>& ctx);

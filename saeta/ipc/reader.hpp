@@ -27,6 +27,7 @@
 // Standard  Arrow IPC format. The file format (magic ARROW1) and the stream format are recognised.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/options.hpp"
 #include "saeta/ipc/common.hpp"
@@ -41,11 +42,12 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 class schema_index;
 }
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 namespace detail {
 struct read_request;
@@ -141,4 +143,5 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

@@ -347,7 +347,7 @@ table joined(const table& first, const table& second) {
 
 } // namespace
 
-struct scan::impl {
+struct SAETA_LOCAL scan::impl {
   impl(std::shared_ptr<context> ctx, std::shared_ptr<const detail::planned_source> from, scan_list list,
        const scan_options& options)
       : batch_rows(options.batch_rows), whole_windows(!list.window_ends.empty()),

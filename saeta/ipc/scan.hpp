@@ -28,6 +28,7 @@
 //           in a child of fork.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/device/permutation.hpp"
 
@@ -37,7 +38,8 @@
 #include <optional>
 #include <vector>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 namespace detail {
 class planned_source;
@@ -96,4 +98,5 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

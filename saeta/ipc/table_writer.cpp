@@ -245,7 +245,7 @@ private:
 
 } // namespace
 
-class writer::implementation {
+class SAETA_LOCAL writer::implementation {
 public:
   explicit implementation(std::shared_ptr<job> of) : job_(std::move(of)) {
     if (!thread_.start([shared = job_] { shared->work(); })) {

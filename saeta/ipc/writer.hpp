@@ -23,6 +23,7 @@
 //           file), format and out_of_range (a column whose offsets or indices contradict its buffers).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/ipc/common.hpp"
@@ -37,7 +38,8 @@
 #include <string>
 #include <string_view>
 
-namespace saeta::ipc {
+namespace SAETA_EXPORT saeta {
+namespace ipc {
 
 enum class compression { none, lz4, zstd };
 
@@ -183,4 +185,5 @@ private:
   std::unique_ptr<detail::atomic_file, delete_in_own_process> file_;
 };
 
-} // namespace saeta::ipc
+} // namespace ipc
+} // namespace saeta

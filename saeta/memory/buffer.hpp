@@ -20,6 +20,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/observe/ledger.hpp"
 #include "saeta/order/ordering.hpp"
 #include "saeta/resource/resource.hpp"
@@ -31,7 +32,7 @@
 #include <string>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 class resource;

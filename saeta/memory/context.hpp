@@ -30,6 +30,7 @@
 #pragma once
 
 #include "saeta/base/checked.hpp"
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/spread_pointer.hpp"
 #include "saeta/budget/budget.hpp"
@@ -53,7 +54,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 struct context_core; // shared by the contexts of one device
@@ -65,10 +66,10 @@ struct context_options {
   /// The host's budget, charged for page-locked memory. Null: an unlimited one is made. The host's context
   /// uses its own.
   std::shared_ptr<saeta::budget> pinned_budget{};
-  stack_options memory;
-  pressure_policy pressure;
-  staging_options staging;
-  spill_options spill;
+  stack_options memory{};
+  pressure_policy pressure{};
+  staging_options staging{};
+  spill_options spill{};
   /// Bytes of host memory that are kept for later downloads; nullopt: an eighth of the machine's memory.
   std::optional<std::uint64_t> host_cache{};
   std::size_t recorded = 0;     ///< how many of the latest memory events to keep; 0: none

@@ -9,7 +9,7 @@
 
 namespace saeta {
 
-struct context_core : std::enable_shared_from_this<context_core> {
+struct SAETA_LOCAL context_core : std::enable_shared_from_this<context_core> {
   context_core(std::shared_ptr<backend> of, context_options chosen);
 
   /// As context::make_visible_to.
@@ -69,7 +69,7 @@ struct context_core : std::enable_shared_from_this<context_core> {
   const std::uint64_t made_in = fork_generation();
 };
 
-struct context::memory_source {
+struct SAETA_LOCAL context::memory_source {
   resource* from;
   budget* charged;
   reservation* drawn_from; ///< null: no reservation

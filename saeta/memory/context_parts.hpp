@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
@@ -27,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 class memory_sink;

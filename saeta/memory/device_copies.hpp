@@ -16,6 +16,7 @@
 // Failure   download_forbidden in strict mode, before anything is copied; device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/backend.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/observe/counters.hpp"
@@ -28,7 +29,7 @@
 #include <optional>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct context_core;
 

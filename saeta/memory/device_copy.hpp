@@ -9,6 +9,7 @@
 // @endcode
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/device/kernels.hpp"
 #include "saeta/memory/context.hpp"
@@ -20,7 +21,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// On the host it refers to the array, which must outlive the work. Elsewhere it copies the array on the
 /// context's work stream.

@@ -15,6 +15,7 @@
 // Thread    A hold may end on any thread, with no lock held, even after the context object's last user.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/buffer.hpp"
 
@@ -22,7 +23,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class export_hold {
 public:

@@ -12,12 +12,13 @@
 // Failure   out_of_range (naming the numbers), busy, download_forbidden, device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <cstddef>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 void copy_from_host(const buffer& target, std::size_t offset, std::span<const std::byte> source);
 void copy_to_host(const buffer& source, std::size_t offset, std::span<std::byte> target);

@@ -2,13 +2,15 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Options of spilling: the tiers for unused tables, their limits, and when tables move (spill/spill.hpp).
 struct spill_options {

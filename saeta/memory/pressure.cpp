@@ -12,7 +12,7 @@
 
 namespace saeta {
 
-class hook_table {
+class SAETA_LOCAL hook_table {
 public:
   struct entry {
     std::uint64_t id;

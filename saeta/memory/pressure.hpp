@@ -29,6 +29,7 @@
 //           pass on exceptions of the interrupt hook (base/interrupt.hpp).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/order/reaper.hpp"
@@ -40,7 +41,7 @@
 #include <memory>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct pressure_policy {
   /// Step 2; 0: skipped, for a program that lets the work of the device go on only between its own calls.

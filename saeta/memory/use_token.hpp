@@ -29,6 +29,7 @@
 //           buffer with fewer bytes than one value), unsupported (no peer access), device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
 #include <cstdint>
@@ -41,7 +42,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct use {
   buffer used;

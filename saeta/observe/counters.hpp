@@ -15,10 +15,12 @@
 // `device_copies::read_counters` combines both.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <atomic>
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct traffic {
   std::uint64_t transfers = 0; ///< planned movements

@@ -22,6 +22,7 @@
 //           the next one.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/observe/tag.hpp"
@@ -35,7 +36,7 @@
 #include <string_view>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class memory_event {
   allocate,

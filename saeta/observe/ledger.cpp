@@ -21,7 +21,7 @@ bytes_by_name largest_first(const sums_by_name& sums) {
 } // namespace
 
 /// A consistent view of all shards: locks them until it is destroyed.
-class ledger::reading {
+class SAETA_LOCAL ledger::reading {
 public:
   explicit reading(const ledger& of) : shards_(of.shards_.get()) {
     for_each([](shard& part) { part.lock.lock(); });

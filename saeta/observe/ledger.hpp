@@ -20,6 +20,7 @@
 // Failure   `add` has no effect when it throws std::bad_alloc.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/observe/tag.hpp"
 
 #include <cstdint>
@@ -28,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class budget;
 struct tag_sum;

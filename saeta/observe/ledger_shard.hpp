@@ -40,7 +40,7 @@ struct tag_key {
 struct account;
 
 /// The sum of the entries of one tag at one budget, descendants included.
-struct tag_sum {
+struct SAETA_LOCAL tag_sum {
   tag_key key;
   account* in = nullptr;
   ledger::shard* part = nullptr;

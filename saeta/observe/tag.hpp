@@ -17,11 +17,13 @@
 //           lock.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class tag {
 public:

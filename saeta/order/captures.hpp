@@ -20,6 +20,7 @@
 // Failure   error device from the driver, with nothing changed.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/device/stream.hpp"
 
@@ -29,7 +30,7 @@
 #include <mutex>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class captures : public std::enable_shared_from_this<captures> {
 public:

@@ -24,6 +24,7 @@
 // Thread    Any; `acquire` and `find_dependencies` block while another thread's use is in the way.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/spin_lock.hpp"
 #include "saeta/order/timeline.hpp"
 
@@ -33,7 +34,7 @@
 #include <thread>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class access { read, write, read_write };
 

@@ -12,6 +12,8 @@
 // Thread    Values. See order/timeline.hpp for how points are taken, waited for and queried.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -19,7 +21,7 @@
 #include <memory>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Identifies a timeline: unique in the process across devices and backends, never reused. 0 means none.
 enum class timeline_id : std::uint64_t { none = 0 };

@@ -27,7 +27,7 @@ using release_queue = std::list<queued_release>;
 } // namespace
 
 // The thread shares this: the last action may destroy the context and the reaper while the thread runs.
-struct reaper::shared {
+struct SAETA_LOCAL reaper::shared {
   everything_source everything;
   std::mutex asking; ///< held while the device is queried about the queue; taken before `mutex`
   mutable std::mutex mutex;

@@ -20,6 +20,7 @@
 //           time queries the device. Threads that submit or wait are not blocked by that.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/order/ordering.hpp"
 
 #include <chrono>
@@ -30,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct pending_release {
   requirement after;

@@ -61,7 +61,7 @@ struct all_registries {
 
 } // namespace
 
-struct timelines::streams {
+struct SAETA_LOCAL timelines::streams {
   mutable std::mutex mutex; ///< taken before the mutex of a timeline
   std::unordered_map<stream_identity, timeline*, identity_hash> known;
   /// the number of streams from which on idle ones are retired

@@ -25,6 +25,7 @@
 // Failure   error device from the driver; `mark` and `wait` change nothing then.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/order/point.hpp"
 
@@ -36,7 +37,7 @@
 #include <optional>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class captures;
 struct timeline;

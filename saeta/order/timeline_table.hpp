@@ -15,7 +15,7 @@
 
 namespace saeta {
 
-struct alignas(64) timeline {
+struct SAETA_LOCAL alignas(64) timeline {
   std::atomic<timeline_id> id{timeline_id::none};
   std::atomic<std::uint64_t> open{1};   ///< epoch of the work that is queued now
   std::atomic<std::uint64_t> passed{0}; ///< every epoch up to this one is known to have finished

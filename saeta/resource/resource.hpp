@@ -19,6 +19,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/observe/tag.hpp"
@@ -30,7 +31,7 @@
 #include <memory>
 #include <span>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class budget;
 

@@ -16,6 +16,7 @@
 // Failure   error invalid_argument naming the word or the option; nothing is changed.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/resource/cache/caching_resource.hpp"
 #include "saeta/resource/decorators/budget_resource.hpp"
@@ -30,7 +31,7 @@
 #include <string_view>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 enum class resource_kind { caching, async, direct };
 enum class decorator_kind { logging, statistics, budget, guard, fault };
@@ -46,10 +47,10 @@ struct stack_options {
   std::uint64_t pool_threshold = ~std::uint64_t{0};
   /// Makes the memory of the driver's pool shareable with other processes. Only for a stack over that pool.
   bool exportable_pool = false;
-  caching_options caching;
-  guard_options guard;
-  resource_source custom_base;  ///< replaces the base
-  resource_source custom_slabs; ///< replaces `slabs_from` below the cache
+  caching_options caching{};
+  guard_options guard{};
+  resource_source custom_base{};  ///< replaces the base
+  resource_source custom_slabs{}; ///< replaces `slabs_from` below the cache
 };
 
 /// Parses any of "logging", "statistics", "budget", "guard", "fault", then optionally one of "caching",

@@ -9,6 +9,7 @@
 // Failure   error device if the device does not exist here, with the reason.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <chrono>
@@ -18,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct device_entry {
   device_id id;

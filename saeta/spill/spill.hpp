@@ -31,6 +31,7 @@
 // Fork      A forked child can't use the handles of its parent: error device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/column/table.hpp"
 
@@ -42,7 +43,7 @@
 #include <string>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Where the body of a handle is.
 enum class spill_tier : std::uint8_t { device, pinned, pageable, file };

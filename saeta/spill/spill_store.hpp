@@ -36,7 +36,7 @@ inline std::size_t number_of(spill_tier tier) noexcept { return static_cast<std:
 enum class spill_state : std::uint8_t { resident, spilling, spilled, returning };
 
 /// The state that a handle and its uses share.
-struct spill_entry : std::enable_shared_from_this<spill_entry> {
+struct SAETA_LOCAL spill_entry : std::enable_shared_from_this<spill_entry> {
   spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank);
   spill_entry(const spill_entry&) = delete;
   spill_entry& operator=(const spill_entry&) = delete;

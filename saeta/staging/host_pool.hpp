@@ -22,6 +22,7 @@
 // Failure   `take` throws error out_of_memory, or device in a forked child.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
@@ -33,7 +34,7 @@
 #include <memory>
 #include <mutex>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// A block of the pool. It returns to the pool when the last copy of the pointer is dropped.
 struct landing_block {

@@ -1,12 +1,13 @@
 // Converts a step of a plan to the form that the kernel takes.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/staging/scatter.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// @param source    address of the first value, or of the byte with the first bit; null for fills
 /// @param counters  of the plan

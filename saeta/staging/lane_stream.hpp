@@ -12,7 +12,7 @@
 
 namespace saeta {
 
-class lane_stream {
+class SAETA_LOCAL lane_stream {
 public:
   enum class kind { own, work };
 

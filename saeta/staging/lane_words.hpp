@@ -16,7 +16,7 @@
 
 namespace saeta {
 
-class lane_words {
+class SAETA_LOCAL lane_words {
 public:
   /// Distance between two words.
   static constexpr std::size_t stride = 64 / sizeof(std::uint32_t);

@@ -12,6 +12,7 @@
 // Thread    One.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/join.hpp"
 #include "saeta/device/value_check.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -24,7 +25,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct scatter_unions {
   std::uint64_t ids; ///< where the ids of the rows begin

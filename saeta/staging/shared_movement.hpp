@@ -14,7 +14,7 @@
 
 namespace saeta {
 
-class shared_movement {
+class SAETA_LOCAL shared_movement {
 public:
   shared_movement(const shared_movement&) = delete;
   shared_movement& operator=(const shared_movement&) = delete;

@@ -19,7 +19,7 @@
 
 namespace saeta {
 
-class staging_lane {
+class SAETA_LOCAL staging_lane {
 public:
   /// @param words  word of the first chunk; each chunk has one (lane_words.hpp)
   /// @param by     must outlive the lane, and must have begun before the lane is used

@@ -143,7 +143,7 @@ private:
 } // namespace
 
 /// One copy of at most a chunk.
-struct staging_ring::piece {
+struct SAETA_LOCAL staging_ring::piece {
   const std::byte* source;
   std::byte* target;
   std::size_t bytes;
@@ -294,7 +294,7 @@ void staging_ring::land_by_lanes(std::span<const piece> pieces) {
 }
 
 /// Lands one piece for each chunk. The copy from the device is queued as soon as the piece has a slot.
-class staging_ring::landed_download final : public shared_movement {
+class SAETA_LOCAL staging_ring::landed_download final : public shared_movement {
 public:
   using copy_function = void (*)(std::byte* target, const std::byte* source, std::size_t bytes) noexcept;
 

@@ -21,6 +21,7 @@
 //           consumed and the slab is freed. The host first waits for the copies in flight.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/interruptible_lock.hpp"
 #include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
@@ -35,7 +36,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// One device range and where its bytes go on the host.
 struct download_range {

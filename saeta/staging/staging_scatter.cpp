@@ -151,7 +151,7 @@ std::size_t staging_ring::landing_bytes(std::size_t slab_bytes, std::uint64_t mo
 }
 
 /// The parts of a scatter that read the source.
-class staging_ring::scattering {
+class SAETA_LOCAL staging_ring::scattering {
 public:
   scattering(staging_ring& ring, const std::shared_ptr<context>& into, const scatter_source& source,
              const scatter_progress& progress, std::span<std::byte> slab, std::int64_t* counters,

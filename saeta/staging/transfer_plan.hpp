@@ -7,13 +7,14 @@
 // Thread    One.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/short_list.hpp"
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// One contiguous piece of a plan.
 struct segment {

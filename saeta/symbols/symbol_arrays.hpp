@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The symbol type of a uint32 field whose metadata marks its values as symbols of a table that it names. The
 /// symbol keys are removed from the metadata. Returns nullopt and leaves the metadata unchanged if the field

@@ -33,7 +33,7 @@ symbol_mapping::symbol_mapping(std::shared_ptr<context> ctx, const host_array& v
 symbol_mapping::~symbol_mapping() = default;
 
 /// The kernels of one column, queued in order on the context's work stream.
-struct symbol_mapping::steps {
+struct SAETA_LOCAL symbol_mapping::steps {
   steps(const symbol_mapping& of, const column& indices)
       : ctx(of.ctx_), source(indices), rows(indices.length()), given(as_size(indices.type().byte_width())),
         width(std::max(given, symbol_width)) {

@@ -41,7 +41,7 @@ constexpr std::pair<std::size_t, std::size_t> place_of(std::uint64_t at, std::si
 } // namespace
 
 /// All tables of the process, to find them by identity and to lock them for a fork. Never destroyed.
-class symbol_tables {
+class SAETA_LOCAL symbol_tables {
 public:
   static symbol_tables& all() {
     static auto* const tables = new symbol_tables;

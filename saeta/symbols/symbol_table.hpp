@@ -20,6 +20,8 @@
 //           is unchanged, except that a bulk call keeps the names before the failed one.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -32,7 +34,7 @@
 #include <string_view>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 using symbol = std::uint32_t;
 

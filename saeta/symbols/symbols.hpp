@@ -17,6 +17,7 @@
 //           device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/symbols/symbol_table.hpp"
 #include "saeta/transfer/host_array.hpp"
 
@@ -28,7 +29,7 @@
 #include <string_view>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 template <class T>
 class device_copy; // memory/device_copy.hpp

@@ -51,7 +51,7 @@ void add(std::vector<download_range>& ranges, const buffer& source, std::byte* t
 } // namespace
 
 /// Reserved addresses. The system backs only the pages that are written.
-struct column_stream::addresses {
+struct SAETA_LOCAL column_stream::addresses {
   explicit addresses(std::size_t count) : bytes(std::max<std::size_t>(count, 1)) {
     void* const address =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -70,7 +70,7 @@ struct column_stream::addresses {
   std::size_t bytes;
 };
 
-struct column_stream::node {
+struct SAETA_LOCAL column_stream::node {
   column from;
   std::int64_t nulls = 0;
   child_rows pointed{};              ///< child rows or bytes that the offsets point to

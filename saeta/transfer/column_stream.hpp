@@ -17,6 +17,7 @@
 // Failure   As for a download (transfer/download.hpp).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <cstddef>
@@ -26,7 +27,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class column_stream {
 public:

@@ -13,12 +13,13 @@
 // Failure   As `download` (transfer/download.hpp): download_forbidden, busy, device, budget_exceeded.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <cstdint>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 [[nodiscard]] std::string to_string(const field& of);
 [[nodiscard]] std::string to_string(const schema& of);

@@ -1,13 +1,14 @@
 // Downloads columns to host memory.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/transfer/host_array.hpp"
 
 #include <memory>
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Downloads the rows of batches: one planned transfer into one allocation, which lives as long as one of the
 /// batches. Only the windows that the rows refer to are transferred. On a host context the result views the

@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/short_list.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/column/table.hpp"
@@ -20,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class symbol_mapping; // symbols/symbols.hpp
 

@@ -21,6 +21,7 @@
 //           stays allocated, and the builder keeps its values.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <concepts>
@@ -38,7 +39,7 @@
 #include <variant>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Values of which a column can be made one by one.
 template <class T>

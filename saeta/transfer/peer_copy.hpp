@@ -14,6 +14,7 @@
 // Failure   budget_exceeded, out_of_memory, closed, busy, device. Nothing stays allocated.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Bytes that choose how ranges are sent.
 struct peer_copy_sizes {

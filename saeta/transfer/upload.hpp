@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/transfer/host_array.hpp"
 
@@ -21,13 +22,13 @@
 #include <string>
 #include <type_traits>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct upload_options {
-  std::string tag;
+  std::string tag{};
   /// Region in which gaps between ranges may be transferred (a mapped file).
-  std::span<const std::byte> readable;
-  file_region file; ///< region that workers may read by pread
+  std::span<const std::byte> readable{};
+  file_region file{}; ///< region that workers may read by pread
 };
 
 /// Uploads a batch to the device of `ctx`. Slices upload only their window, and a dictionary is uploaded once

@@ -104,6 +104,17 @@ def test_only_tests_include_a_backend_from_outside_the_library(folder: str) -> N
     assert rules("tests/conformance/a.cpp", source) == set()
 
 
+def test_installed_headers_alone_export_what_they_declare() -> None:
+    plain, exported = (f"#pragma once\nnamespace {macro}saeta {{\n}}\n" for macro in ("", "SAETA_EXPORT "))
+    installed = frozenset({"saeta/memory/a.hpp"})
+    assert rules("saeta/memory/a.hpp", exported, installed) == set()
+    assert rules("saeta/memory/a.hpp", plain, installed) == {"export"}
+    assert rules("saeta/memory/b.hpp", plain, installed) == set()
+    assert rules("saeta/memory/b.hpp", exported, installed) == {"export"}
+    assert rules("saeta/backend/host/host_backend.hpp", exported, installed) == set()
+    assert rules("saeta/rmm/a.hpp", plain, installed) == set()
+
+
 def test_includes_start_at_the_root_and_name_a_known_layer() -> None:
     assert rules("saeta/memory/a.cpp", '#include "budget.hpp"\n') == {"layer"}
     assert rules("saeta/memory/a.cpp", '#include "saeta/compute/sum.hpp"\n') == {"layer"}

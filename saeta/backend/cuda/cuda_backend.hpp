@@ -16,13 +16,14 @@
 //           device_lost for the errors after which CUDA no longer works in this process.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/backend.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Whether this machine can run the CUDA backend and, if not, why. Versions are CUDA's numbers: 13000 is
 /// 13.0, 0 is none.

@@ -6,13 +6,13 @@
 
 #pragma once
 
+#include "saeta/base/source_location.hpp"
 #include "saeta/base/text.hpp"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -56,11 +56,10 @@ const driver_calls& driver();
 /// The checked call and its source location.
 struct call_site {
   // Implicit, so that callers write check(cudaFree(p), "cudaFree").
-  call_site(const char* called, std::source_location at = std::source_location::current())
-      : name(called), where(at) {}
+  call_site(const char* called, source_location at = source_location::current()) : name(called), where(at) {}
 
   const char* name;
-  std::source_location where;
+  source_location where;
 };
 
 /// "cudaErrorInvalidValue (1): invalid argument"

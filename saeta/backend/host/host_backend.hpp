@@ -7,11 +7,12 @@
 //           of device.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/backend.hpp"
 
 #include <memory>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 std::shared_ptr<backend> make_host_backend();
 

@@ -10,6 +10,8 @@
 //           CDeviceDataInterface.html
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -113,7 +115,7 @@ struct ArrowDeviceArrayStream {
 
 #endif // ARROW_C_DEVICE_STREAM_INTERFACE
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 static_assert(sizeof(void*) == 8, "the offsets below are those of a 64-bit ABI");
 static_assert(sizeof(ArrowSchema) == 72);

@@ -19,6 +19,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/column/schema.hpp"
 #include "saeta/device/join.hpp"
@@ -36,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The position of an array in a table. It becomes text only when a message needs it: "column 'a', child
 /// 'b'". Borrows the names; a child also borrows the place of its parent.

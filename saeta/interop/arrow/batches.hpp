@@ -1,6 +1,7 @@
 // Exports several batches of a table as Arrow C arrays in one call.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/transfer/column_stream.hpp"
@@ -10,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class symbol_names; // symbols/symbol_arrays.hpp
 

@@ -16,6 +16,7 @@
 // Standard  Arrow C Data Interface, C Stream Interface (arrow.apache.org/docs/format).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 #include "saeta/interop/options.hpp"
@@ -27,7 +28,7 @@
 #include <optional>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Reads the schema of a table: a struct type whose children are the fields. It describes the arrays as the
 /// producer sends them (see `resolve_symbols` in symbols/symbol_arrays.hpp).
@@ -42,7 +43,7 @@ struct import_options {
   copy_policy copy = copy_policy::when_needed;
   validation check = validation::full;
   check_scope scope = check_scope::named_rows; ///< of a full check
-  upload_options upload;
+  upload_options upload{};
   bool structs_as_column = false; ///< streams only: structs are one column, not the rows of a table
 };
 

@@ -22,13 +22,14 @@
 // Standard  Arrow C Device Data Interface (arrow.apache.org/docs/format/CDeviceDataInterface.html).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 
 #include <cstdint>
 #include <optional>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Exports a batch as a struct array, without moving it.
 [[nodiscard]] arrow_device_array export_device_batch(const table& source, std::size_t batch_index);

@@ -2,13 +2,14 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 #include "saeta/interop/arrow/owned.hpp"
 
 #include <memory>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// An imported batch, and a view of the memory that it was made from. The view is valid while
 /// `view.keepalive` is shared.

@@ -13,13 +13,14 @@
 // Thread    One at a time. The release callback runs on the thread that resets or destroys the owner.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/foreign_call.hpp"
 #include "saeta/interop/arrow/abi.hpp"
 
 #include <type_traits>
 #include <utility>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The struct that has the release callback. For an ArrowDeviceArray this is the array inside.
 template <class Struct>

@@ -20,13 +20,14 @@
 // Failure   As for the imports of c_data.hpp. A failed batch leaves nothing behind.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/interop/arrow/c_data.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class rolling_dictionaries; // interop/arrow/import.hpp
 

@@ -16,6 +16,7 @@
 // Standard  numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/column.hpp"
 #include "saeta/interop/options.hpp"
 
@@ -25,7 +26,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// The dictionary `__cuda_array_interface__`, field by field, without the mask.
 struct cuda_array {

@@ -6,6 +6,7 @@
 // Standard  dmlc.github.io/dlpack
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/interop/dlpack/dlpack.h"
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 #error "a dlpack.h older than 1.0 was included first: it lacks DLManagedTensorVersioned"
 #endif
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 static_assert(sizeof(DLTensor) == 48 && offsetof(DLTensor, byte_offset) == 40);
 static_assert(sizeof(DLManagedTensor) == 64 && offsetof(DLManagedTensor, deleter) == 56);

@@ -22,6 +22,7 @@
 // @endcode
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/table.hpp"
 #include "saeta/interop/dlpack/types.hpp"
 #include "saeta/interop/options.hpp"
@@ -38,7 +39,7 @@ struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 }
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Calls the deleter of a tensor, if it has one.
 struct dlpack_deleter {

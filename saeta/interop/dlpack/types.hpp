@@ -5,6 +5,7 @@
 //           number that the standard does not define).
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/column/data_type.hpp"
 #include "saeta/device/device_id.hpp"
 #include "saeta/device/handles.hpp"
@@ -14,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// DLDataType, field by field.
 struct tensor_type {

@@ -18,6 +18,8 @@
 //           its folder could not be synced, which is the last step.
 #pragma once
 
+#include "saeta/base/export.hpp"
+
 #include <filesystem>
 #include <optional>
 
@@ -34,7 +36,7 @@ struct file_options {
 /// If waits are interruptible, another thread closes such a file and the caller does not wait.
 void close_unused(int descriptor) noexcept;
 
-class atomic_file {
+class SAETA_LOCAL atomic_file {
 public:
   explicit atomic_file(const std::filesystem::path& target, const file_options& options = {});
   atomic_file(const atomic_file&) = delete;

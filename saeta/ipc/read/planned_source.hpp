@@ -102,7 +102,7 @@ std::optional<planned_messages> find_messages(source_window& from, container for
                                               const std::pair<std::int64_t, std::int64_t>& range);
 
 /// The part of a source that is read.
-struct read_request {
+struct SAETA_LOCAL read_request {
   source from;
   container format = container::file;
   std::span<const std::byte> front;              ///< the metadata that has the schema (message_source)
@@ -125,7 +125,7 @@ struct dictionary_messages {
 /// refers to end. 0: its source has not given any.
 std::size_t messages_before(std::span<const planned_message> dictionary, const planned_message& user);
 
-class planned_source {
+class SAETA_LOCAL planned_source {
 public:
   /// Returns null if a plan can't take the sources, for example older metadata or another byte order, or
   /// columns that are not at the same positions in the messages of each source.

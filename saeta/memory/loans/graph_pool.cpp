@@ -41,7 +41,7 @@ void* aligned(std::uintptr_t begin, std::size_t alignment) {
 
 /// Captured work and other work of a stream have separate lanes, because the launches of a graph are not
 /// ordered with the other work of that stream.
-struct graph_pool::lane {
+struct SAETA_LOCAL graph_pool::lane {
   stream_ref stream;
   bool captured;
   span_map spans;
@@ -53,7 +53,7 @@ struct graph_pool::lane {
   }
 };
 
-struct graph_pool::state {
+struct SAETA_LOCAL graph_pool::state {
   struct segment {
     std::shared_ptr<storage> memory;
     std::size_t out = 0; ///< pieces in use

@@ -24,6 +24,7 @@
 
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/observe/tag.hpp"
@@ -35,7 +36,7 @@
 #include <optional>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 

@@ -66,7 +66,7 @@ shared_bytes share_bytes(const buffer& of) {
 }
 
 /// Kept alive by an open buffer.
-class imported_pool::opened_bytes {
+class SAETA_LOCAL imported_pool::opened_bytes {
 public:
   opened_bytes(std::shared_ptr<imported_pool> from, std::uint64_t base)
       : from_(std::move(from)), base_(base) {}

@@ -25,6 +25,7 @@
 // Thread    Any.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/process.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/memory/buffer.hpp"
@@ -35,7 +36,7 @@
 #include <mutex>
 #include <string>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Describes bytes of a buffer for another process.
 struct shared_bytes {

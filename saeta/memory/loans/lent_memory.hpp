@@ -17,6 +17,7 @@
 //           left alone.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/device/stream.hpp"
 #include "saeta/observe/tag.hpp"
 
@@ -24,7 +25,7 @@
 #include <memory>
 #include <optional>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class context;
 class graph_pool;

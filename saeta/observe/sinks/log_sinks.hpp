@@ -18,6 +18,7 @@
 //           late; the destructor of the sink reports it then.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/observe/event_log.hpp"
 
 #include <deque>
@@ -27,7 +28,7 @@
 #include <string_view>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Keeps the last `capacity` records in memory.
 class memory_sink final : public log_sink {

@@ -22,6 +22,7 @@
 // Thread    Any.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
 
@@ -29,7 +30,7 @@
 #include <memory>
 #include <optional>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class cache_shard;
 class cache_store;
@@ -42,7 +43,7 @@ struct caching_options {
   std::uint64_t soft_limit = ~std::uint64_t{0}; ///< bytes
   /// Bytes that the cache holds before it makes streams wait for each other's work rather than grow; at most
   /// half of its limit. Empty: an eighth of the device's memory.
-  std::optional<std::uint64_t> wait_above;
+  std::optional<std::uint64_t> wait_above{};
 };
 
 struct caching_statistics {

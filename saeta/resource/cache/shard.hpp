@@ -25,7 +25,7 @@ namespace saeta {
 struct cache_slab;
 
 /// Each node has a cache line of its own, because neighbours in a slab belong to different threads.
-struct alignas(64) cache_node {
+struct SAETA_LOCAL alignas(64) cache_node {
   cache_node* next = nullptr;
   void* pointer = nullptr;
   std::size_t bytes = 0; ///< size of its class
@@ -48,7 +48,7 @@ private:
   void set_several_users(std::span<const point> users, timeline_id home_timeline);
 };
 
-class alignas(64) cache_shard {
+class SAETA_LOCAL alignas(64) cache_shard {
 public:
   cache_shard(std::uint64_t cache_id, timeline_id used_on) noexcept : cache(cache_id), timeline(used_on) {}
 

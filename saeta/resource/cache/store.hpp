@@ -35,7 +35,7 @@ struct cache_slab {
   bool leaving = false;   ///< being returned upstream
 };
 
-class cache_store {
+class SAETA_LOCAL cache_store {
 public:
   cache_store(std::shared_ptr<resource> upstream, const std::shared_ptr<backend>& device,
               caching_options options, std::shared_ptr<const budget> bound);

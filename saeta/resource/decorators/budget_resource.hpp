@@ -17,6 +17,7 @@
 //           request waited, or what upstream throws.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
@@ -25,7 +26,7 @@
 #include <functional>
 #include <optional>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// A request that does not fit, as it is passed to `relief`.
 struct shortage {

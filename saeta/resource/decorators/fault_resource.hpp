@@ -11,12 +11,13 @@
 // Thread    Any.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/resource/resource.hpp"
 
 #include <atomic>
 #include <cstdint>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class fault_resource final : public decorator {
 public:

@@ -27,6 +27,7 @@
 //           production, and not for streams that capture a graph.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/resource/resource.hpp"
 
 #include <cstddef>
@@ -35,7 +36,7 @@
 #include <string>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct guard_options {
   std::size_t quarantine = 64u << 20; ///< maximum bytes of freed blocks that are kept from reuse; 0: none

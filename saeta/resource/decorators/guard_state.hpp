@@ -34,7 +34,7 @@ struct guard_suspect {
   std::int64_t offset; ///< of the region, from the start of the block
 };
 
-struct guard_state {
+struct SAETA_LOCAL guard_state {
   guard_state(const std::shared_ptr<backend>& device, guard_options chosen)
       : options(chosen),
         own_alignment(device->device().kind == device_kind::cpu ? host_alignment : device_alignment),

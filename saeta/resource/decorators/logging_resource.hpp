@@ -15,11 +15,12 @@
 // Failure   If a record can't be made, the call still succeeds, and the record counts as dropped.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/observe/event_log.hpp"
 #include "saeta/resource/resource.hpp"
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 class logging_resource final : public decorator {
 public:

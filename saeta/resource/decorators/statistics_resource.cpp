@@ -32,7 +32,7 @@ void add(counter& to, std::uint64_t value) noexcept { to.fetch_add(value, std::m
 
 } // namespace
 
-struct statistics_resource::shards {
+struct SAETA_LOCAL statistics_resource::shards {
   std::array<shard, 64> all;
 
   shard& own_shard() noexcept { return all[thread_number() % all.size()]; }

@@ -11,12 +11,13 @@
 //           allocates or frees.
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/resource/resource.hpp"
 
 #include <cstdint>
 #include <memory>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 struct resource_statistics {
   std::uint64_t allocations = 0;

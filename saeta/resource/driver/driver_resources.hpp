@@ -9,6 +9,7 @@
 // @endcode
 #pragma once
 
+#include "saeta/base/export.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/budget/budget.hpp"
 #include "saeta/resource/resource.hpp"
@@ -20,7 +21,7 @@
 #include <mutex>
 #include <vector>
 
-namespace saeta {
+namespace SAETA_EXPORT saeta {
 
 /// Describes a block that has no memory yet, for a resource whose memory is aligned to `given` bytes.
 /// `base_bytes` includes the room that a larger alignment needs.

@@ -1,5 +1,6 @@
 #include "saeta/base/error.hpp"
 #include "saeta/base/os_error.hpp"
+#include "saeta/base/source_location.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,18 +13,20 @@ namespace saeta {
 namespace {
 
 TEST(error, has_its_code_its_message_and_its_source_location) {
-  const auto line = std::source_location::current().line() + 1;
+  const auto line = source_location::current().line() + 1;
   const error raised(errc::format, "field 'x' has 3 buffers, expected 2");
 
   EXPECT_EQ(raised.code(), errc::format);
   EXPECT_EQ(raised.message(), "field 'x' has 3 buffers, expected 2");
   EXPECT_STREQ(raised.what(), raised.message().c_str());
   EXPECT_EQ(raised.where().line(), line);
+  EXPECT_STREQ(raised.where().file_name(), "tests/unit/base/error_test.cpp"); // without the machine's folders
+  EXPECT_STREQ(raised.where().function_name(), "TestBody");
   EXPECT_EQ(raised.refusal(), nullptr);
 }
 
 TEST(error, of_the_operating_system_has_its_errno) {
-  const auto line = std::source_location::current().line() + 1;
+  const auto line = source_location::current().line() + 1;
   const error raised = os_error("reading 8 bytes", EIO);
 
   EXPECT_EQ(raised.code(), errc::io);
