@@ -4,7 +4,7 @@
     abi.py BUILD            the exit code is 1 if anything differs
     abi.py BUILD --update   writes tests/abi anew (make abi)
 
-tests/abi/symbols.txt    the strong symbols of libsaeta.so and libsaeta_bridge.so, demangled, and the
+tests/abi/symbols.list   the strong symbols of libsaeta.so and libsaeta_bridge.so, demangled, and the
                          types that have type information. Needs binutils.
 tests/abi/saeta_h.abi    the functions, structs and constants of saeta.h, as abidw of libabigail writes them.
                          Needs g++ and abigail-tools. Members, functions and constants may be added, which is
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests/abi"
-SYMBOLS = FOLDER / "symbols.txt"
+SYMBOLS = FOLDER / "symbols.list"
 C_ABI = FOLDER / "saeta_h.abi"
 LIBRARIES = ("libsaeta.so", "libsaeta_bridge.so")
 # Kinds of nm: functions and variables. Inline functions and instances of templates are weak, and in every
