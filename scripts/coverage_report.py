@@ -55,7 +55,7 @@ def run_python(tests: list[str]) -> list[str]:
         "CUDA_VISIBLE_DEVICES": "",
         "SAETA_BUILD": str(BUILD),
         "PYTHONPATH": str(BUILD / "python"),
-        "PYTHONPYCACHEPREFIX": str(BUILD / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "1",
         "COVERAGE_FILE": str(counts / "data"),
     }
 

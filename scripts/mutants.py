@@ -240,9 +240,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only the tests of the mutant's folder")
     parser.add_argument("--out", type=Path, help="a file for the results, in JSON")
     chosen = parser.parse_args()
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GTEST_FAIL_FAST": "1"}
-    os.environ |= {"PYTHONPATH": f"{BUILD}/python", "PYTHONPYCACHEPREFIX": f"{BUILD}/bytecode"}
-    os.environ |= {"SAETA_BUILD": f"{BUILD}", "SAETA_SHARED_DATA": DATA}
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GTEST_FAIL_FAST": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ |= {"PYTHONPATH": f"{BUILD}/python", "SAETA_BUILD": f"{BUILD}", "SAETA_SHARED_DATA": DATA}
     return plant_mutants(chosen) if chosen.folder else plant_patches(chosen.names, chosen.count)
 
 

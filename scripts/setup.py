@@ -153,7 +153,7 @@ def pip_install(requirements: Path, *options: str) -> bool:
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     # uv takes a tenth of pip's time. It does not read pip's configuration, which may name the only index that
     # can be reached, so pip is tried next.
-    uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python]
+    uv = [python, "-m", "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     subprocess.run([*pip, UV], check=False)
     commands = ([*command, *options, "-r", str(requirements)] for command in (uv, pip))
     if not any(subprocess.run(command, check=False).returncode == 0 for command in commands):
