@@ -5,6 +5,7 @@
 #   saeta_feature_found(CUDA "what was found")
 #   saeta_feature_missing(CUDA "why, and what to do")
 #   saeta_summary()                           says at the end of the configuration what is built and what is not
+#   saeta_say_host_only(target)               says it again when the target is built, if no CUDA toolkit was found
 #
 # After found or missing, SAETA_WITH_<name> is TRUE or FALSE.
 
@@ -48,6 +49,16 @@ endfunction()
 # A line below the features, for a part of one that is left out.
 function(saeta_note text)
   set_property(GLOBAL APPEND PROPERTY saeta_notes "${text}")
+endfunction()
+
+# A person reads the end of a build, not of its configuration. Whoever switched CUDA off knows it.
+function(saeta_say_host_only target)
+  if(NOT SAETA_WITH_CUDA AND SAETA_CUDA STREQUAL "AUTO")
+    add_custom_command(
+      TARGET ${target} POST_BUILD VERBATIM
+      COMMAND "${CMAKE_COMMAND}" -E echo
+              "note: built without CUDA, because no toolkit was found: every context is on the host. With a toolkit, nvcc on the PATH or CUDACXX set, configure again in an empty folder")
+  endif()
 endfunction()
 
 function(saeta_summary)

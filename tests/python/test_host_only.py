@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +41,30 @@ print(len(seen))
 """
     done = run_python(program)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1", "")
+
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(built LANGUAGES NONE)
+include({features})
+set(SAETA_CUDA {chosen})
+set(SAETA_WITH_CUDA {found})
+add_custom_target(package ALL)
+saeta_say_host_only(package)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+@pytest.mark.parametrize(
+    ("chosen", "found", "said"), [("AUTO", False, True), ("AUTO", True, False), ("OFF", False, False)]
+)
+def test_a_build_without_a_toolkit_ends_with_a_note(tmp_path, chosen, found, said):
+    features = Path(__file__).resolve().parents[2] / "cmake/saeta_features.cmake"
+    project = PROJECT.format(features=features, chosen=chosen, found=str(found).upper())
+    (tmp_path / "CMakeLists.txt").write_text(project)
+    subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "b"], check=True, capture_output=True)
+    for _ in range(2):  # and when nothing was left to build
+        done = subprocess.run(
+            ["cmake", "--build", tmp_path / "b"], check=True, capture_output=True, text=True
+        )
+        assert ("note: built without CUDA, because no toolkit was found" in done.stdout) is said
