@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/figures/measured.svg, the figure of the README and the front page, from bench/results/h100.csv.
+"""Draws the figures of results from bench/results/h100.csv: docs/figures/measured.svg for the README and the
+front page, and docs/figures/results.svg for the page of benchmarks.
 
     front_page_figure.py
 
-Three panels of bars with their numbers. The colours are readable on light and on dark backgrounds.
+Panels of bars with their numbers, and the limit as a line where it was measured. The colours are readable on
+light and on dark backgrounds.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "docs/figures/measured.svg"
+RESULTS = ROOT / "docs/figures/results.svg"
 OWN, PEER, INK = "#2f7fd0", "#d08a2f", "#808080"
 WIDTH, ROW, LABEL, BAR = 480, 26, 190, 230  # a phone shows it at three quarters of its size
 
@@ -25,6 +28,8 @@ class Panel:
     title: str
     bars: list[tuple[str, float, str]]
     """Label, value, and the value as text. Labels of Saeta's own bars begin with its name."""
+    limit: float | None = None
+    """What the machine allows."""
 
 
 def measured(benchmark: str, quantity: str) -> dict[tuple[str, ...], float]:
@@ -77,16 +82,24 @@ def drawn(panels: list[Panel]) -> str:
     for panel in panels:
         top += ROW
         parts.append(f'<text x="0" y="{top}" font-weight="bold">{panel.title}</text>')
-        most = max(value for _, value, _ in panel.bars)
+        most = max(panel.limit or 0, *(value for _, value, _ in panel.bars))
+        begin = top + ROW - 18
         for label, value, text in panel.bars:
             top += ROW
             width = max(2, round(BAR * value / most))
             colour = OWN if label.startswith("Saeta") else PEER
+            end = width if panel.limit is None else BAR  # beside the line of the limit, not below it
             parts += [
                 f'<text x="{LABEL - 10}" y="{top}" text-anchor="end">{label}</text>',
                 f'<rect x="{LABEL}" y="{top - 14}" width="{width}" height="18" rx="2" fill="{colour}"/>',
-                f'<text x="{LABEL + width + 8}" y="{top}">{text}</text>',
+                f'<text x="{LABEL + end + 8}" y="{top}">{text}</text>',
             ]
+        if panel.limit is not None:
+            x = LABEL + round(BAR * panel.limit / most)
+            parts.append(
+                f'<path d="M{x} {begin}V{top + 8}" stroke="{INK}" stroke-width="2" stroke-dasharray="4 3">'
+                f"<title>limit: {panel.limit:.1f}</title></path>"
+            )
         top += ROW // 2
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {top}" role="img" '
@@ -95,9 +108,51 @@ def drawn(panels: list[Panel]) -> str:
     return "\n".join([head, *parts, "</svg>", ""])
 
 
+SHOWN = {"saeta": "Saeta", "pyarrow, to host memory": "pyarrow, to the host"}
+JOBS = {
+    "read_ipc, numeric, batches of 6M": "A file of numbers onto the GPU, GB/s",
+    "read_ipc, strings, dictionary, nulls, bools, dates, checked": "A file of texts and nulls, checked, GB/s",
+    "the same, LZ4": "The same with LZ4, GB/s of values",
+    "from_arrow, pageable table": "A table of pyarrow onto the GPU, GB/s",
+    "to_arrow, warm memory": "A table back to pyarrow, GB/s",
+    "write_ipc": "A table of the GPU into a file, GB/s",
+}
+
+
+def movement_panels() -> list[Panel]:
+    """Returns a panel for each job of files and tables, with the limit that its case names."""
+    limits = {kind: value for (_, kind), value in measured("movement", "limit").items()}
+    panels = []
+    rates = measured("movement", "rate").items()
+    for job, title in JOBS.items():
+        cases = [(peer, kind, rate) for (name, peer, _, kind), rate in rates if name == job]
+        bars = [(SHOWN.get(peer, peer), rate, f"{rate:.1f}") for peer, _, rate in cases]
+        panels.append(Panel(title, bars, limits[cases[0][1]]))
+    return panels
+
+
+LOADERS = {
+    "loader, file, rows shuffled, matrix": "Saeta, one matrix",
+    "loader, file, rows shuffled, columns": "Saeta, columns",
+    "peer: pyarrow, rows shuffled, a copy a column": "pyarrow, columns",
+    "peer: torch DataLoader, 8 workers": "torch, 8 workers",
+}
+
+
+def loader_panel() -> Panel:
+    rates = measured("streams", "rate")
+    bars = [(shown, rates["loader", case], f"{rates['loader', case]:.1f}") for case, shown in LOADERS.items()]
+    return Panel("Shuffled batches for training, GB/s", bars, rates["loader", "P: plain copy"])
+
+
 def figure() -> str:
     return drawn([read_panel(), allocate_panel(), races_panel()])
 
 
+def results() -> str:
+    return drawn([*movement_panels(), loader_panel()])
+
+
 if __name__ == "__main__":
     FIGURE.write_text(figure(), encoding="utf-8")
+    RESULTS.write_text(results(), encoding="utf-8")

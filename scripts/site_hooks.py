@@ -1,21 +1,27 @@
-"""Hooks of mkdocs (used in mkdocs.yml): the front page begins with the README's first part, the pages of the
-C++ reference are generated from the headers, and SVG diagrams are inlined into the pages.
+"""Hooks of mkdocs (used in mkdocs.yml): the front page begins with the README's first part, the page about
+contributing is CONTRIBUTING.md, the pages of the C++ reference are generated from the headers, and SVG
+diagrams are inlined into the pages.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
 public header of that layer: the comment at its top, with its example as a block of code, then its
-declarations without private members, `detail` namespaces and includes.
+declarations without private members, `detail` namespaces and includes. The declarations open at a click, so
+that a page can be looked through.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import lint_structure
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGINNING = "<!-- the beginning of README.md -->"
+CONTRIBUTING = "<!-- the text of CONTRIBUTING.md -->"
+# Links to files that the site does not have.
+OUTSIDE = re.compile(r"\[([^\]]*)\]\((?!https?:|docs/|#)[^)]*\)")
 MARK = re.compile(r"^<!-- headers of (\S+) -->$", re.MULTILINE)
 LABEL = re.compile(r"^([A-Z]\w+)  +(?=\S)")
 ITEM = re.compile(r" *(\d\.|-|\*) ")
@@ -33,10 +39,16 @@ FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.M
 # a name that the package and saeta.dask have, the page of the package comes first; for XLOG, its guide.
 SEARCH_BOOSTS = {
     "decisions/": 0.1,
+    "contributing.md": 0.1,
     "reference/cpp/": 0.1,
     "benchmarks.md": 0.5,
+    "benchmark-programs.md": 0.5,
+    "guides/memory.md": 1.3,
     "guides/parquet.md": 2,
+    "guides/reading.md": 2,
+    "guides/i-want-to.md": 1.5,
     "reference/python/": 1.35,
+    "reference/python/arguments.md": 0.2,
     "reference/python/errors.md": 0.5,
     "reference/python/dask.md": 0.5,
     "reference/python/ray.md": 0.5,
@@ -95,13 +107,21 @@ def section(header: Path, root: Path = ROOT) -> str:
     index = "Declares " + ", ".join(f"`{name}`" for name in names) + ".\n\n" if names else ""
     path = header.relative_to(root).as_posix()
     code = f'#include "{path}"\n\n{declared}'
-    return f"## {path.removeprefix('saeta/')}\n\n{page_text(comment[0])}\n\n{index}```cpp\n{code}\n```\n"
+    block = indent(f"```cpp\n{code}\n```", "    ")
+    heading = f"## {path.removeprefix('saeta/')}\n\n{page_text(comment[0])}"
+    return f'{heading}\n\n{index}??? note "Declarations"\n\n{block}\n'
 
 
 def beginning_of_readme(root: Path = ROOT) -> str:
     """Returns the README up to its tour, without the title and with links relative to docs/."""
     text = (root / "README.md").read_text(encoding="utf-8")
     return text.partition("\n")[2].partition("## Five minutes")[0].replace("](docs/", "](").strip()
+
+
+def text_of_contributing(root: Path = ROOT) -> str:
+    """Returns CONTRIBUTING.md without the title, with links relative to docs/."""
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n")[2]
+    return OUTSIDE.sub(r"\1", text).replace("](docs/", "](").strip()
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -111,6 +131,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             page.meta["search"] = {"boost": boost}
     if BEGINNING in markdown:
         markdown = markdown.replace(BEGINNING, beginning_of_readme())
+    if CONTRIBUTING in markdown:
+        markdown = markdown.replace(CONTRIBUTING, text_of_contributing())
     return MARK.sub(lambda mark: "\n".join(map(section, public_headers(mark[1]))), markdown)
 
 

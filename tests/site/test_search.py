@@ -26,7 +26,7 @@ TASKS = {
     "share budget torch cupy": "guides/one-budget.html",
     "cudf rmm budget": "guides/one-budget.html",
     "memory leak": "guides/leaks.html",
-    "read a timeline": "guides/leaks.html",
+    "timeline": "guides/leaks.html",
     "own kernel": "guides/kernels.html",
     "cupy rawkernel": "guides/kernels.html",
     "triton": "guides/kernels.html",
@@ -77,7 +77,7 @@ TASKS = {
     "zero copy": "exchange.html",
     "command line": "reference/cli.html",
     "read_ipc": "reference/python/files.html",
-    "to_torch": "reference/python/columns.html",
+    "to_torch": "reference/python/columns-conversions.html",
     "scan_ipc": "reference/python/files.html",
     "from_dlpack": "reference/python/exchange.html",
     "concat_tables": "reference/python/tables.html",
@@ -85,6 +85,70 @@ TASKS = {
     "use_token.hpp": "reference/cpp/memory.html",
     "benchmarks": "benchmarks.html",
     "cuda graph capture": "captures.html",
+}
+# What strangers type who do not know our words yet.
+STRANGERS = {
+    "jupyter": "guides/i-want-to.html",
+    "notebook": "guides/i-want-to.html",
+    "read_csv": "guides/i-want-to.html",
+    "csv": "guides/i-want-to.html",
+    "json": "guides/i-want-to.html",
+    "excel": "guides/i-want-to.html",
+    "orc": "guides/i-want-to.html",
+    "join": "guides/i-want-to.html",
+    "groupby": "guides/i-want-to.html",
+    "group by": "guides/i-want-to.html",
+    "sort": "guides/i-want-to.html",
+    "unique": "guides/i-want-to.html",
+    "plot": "guides/i-want-to.html",
+    "matplotlib": "guides/i-want-to.html",
+    "seaborn": "guides/i-want-to.html",
+    "scikit-learn": "guides/i-want-to.html",
+    "write parquet": "guides/parquet.html",
+    "read parquet": "guides/parquet.html",
+    "aws": "guides/stores.html",
+    "parquet filter": "guides/parquet.html",
+    "gcs": "guides/stores.html",
+    "azure": "guides/stores.html",
+    "minio": "guides/stores.html",
+    "bucket": "guides/stores.html",
+    "out of memory": "guides/errors.html",
+    "budget": "guides/memory.html",
+    "oom": "guides/errors.html",
+    "slow": "guides/slow.html",
+    "performance": "guides/slow.html",
+    "spill": "guides/spilling.html",
+    "larger than memory": "guides/spilling.html",
+    "pandas": "guides/pandas.html",
+    "dataframe": "guides/pandas.html",
+    "numpy": "guides/numpy.html",
+    "cupy": "guides/cupy.html",
+    "cudf": "guides/cudf.html",
+    "dlpack": "guides/tensors.html",
+    "dataloader": "guides/training.html",
+    "resume training": "guides/training.html",
+    "epoch": "guides/training.html",
+    "s3 bucket": "guides/stores.html",
+    "rechunk": "reference/words.html",
+    "with_columns": "reference/words.html",
+    "progress bar": "guides/reading.html",
+    "tqdm": "guides/reading.html",
+    "compression": "guides/reading.html",
+    "lz4": "guides/reading.html",
+    "feather": "guides/reading.html",
+    "pip install": "install.html",
+    "wheel": "install.html",
+    "quick start": "quickstart.html",
+    "without a gpu": "quickstart.html",
+    "multiprocessing": "guides/sharing.html",
+    "share memory between processes": "guides/sharing.html",
+    "null": "guides/nulls.html",
+    "nan": "guides/nulls.html",
+    "strings": "guides/tensors.html",
+    "sql": "guides/duckdb.html",
+    "contribute": "contributing.html",
+    "convert csv": "reference/cli.html",
+    "inspect": "reference/cli.html",
 }
 
 
@@ -156,3 +220,10 @@ def test_a_public_name_leads_to_its_signature(search, inventory):
 @pytest.mark.parametrize("query", TASKS)
 def test_the_first_hit_for_a_task_is_its_page(search, query):
     assert search.pages(query)[:1] == [TASKS[query]], search.pages(query)[:5]
+
+
+def test_strangers_find_the_page_among_the_first_three(search, site):
+    assert len(STRANGERS) >= 60
+    assert [page for page in STRANGERS.values() if not (site / page).is_file()] == []
+    found = {query: search.pages(query)[:3] for query in STRANGERS}
+    assert {query: pages for query, pages in found.items() if STRANGERS[query] not in pages} == {}
