@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore abi lint bench docs wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore abi lint bench docs notebook wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -85,6 +85,10 @@ docs: package ## the documentation as a site in build/site, with its tests
 	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --site-dir build/site
 	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
+
+notebook: package ## what a newcomer does: README, quick start and tutorial in one notebook, and twelve jobs
+	@python3 scripts/setup.py --notebook
+	@$(WITH_PACKAGE) -m pytest -q -p no:cacheprovider tests/newcomer
 
 wheel: setup ## the wheels in dist/, for Python 3.11 and for later ones, with every supported pyarrow (WHEELS: arguments)
 	@$(PYTHON) scripts/build_wheels.py $(WHEELS)

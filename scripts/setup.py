@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares a machine to build and test Saeta. It can be run again at any time and skips finished steps.
 
-    setup.py [--docs] [--tools] [--system-python]
+    setup.py [--docs] [--notebook] [--tools] [--system-python]
 
 1. Installs missing compilers and tools from Debian packages, if this user may.
 2. Makes a virtual environment in .deps/venv with the packages of scripts/requirements.txt.
@@ -209,6 +209,9 @@ def prepare_more(name: str, *options: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Makes this machine ready to build and test Saeta.")
     parser.add_argument("--docs", action="store_true", help="also what the documentation needs")
+    parser.add_argument(
+        "--notebook", action="store_true", help="also what the first pages as a notebook need"
+    )
     parser.add_argument("--tools", action="store_true", help="also what coverage and mutants need")
     parser.add_argument("--system-python", action="store_true", help="no virtual environment")
     options = parser.parse_args()
@@ -217,6 +220,8 @@ def main() -> int:
         prepare_python(options.system_python)
         if options.docs:
             prepare_more("docs")
+        if options.notebook:
+            prepare_more("notebook")
         if options.tools:
             prepare_more("tools", "--no-deps")
         say("[3/3] sources: " + ", ".join(fetch(DEPS)))
