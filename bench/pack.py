@@ -50,7 +50,7 @@ def measure(device: str, columns: int, mib: int) -> dict[str, Any]:
     random = np.random.default_rng(1)
     values = {f"c{i}": random.integers(0, 1 << 60, rows) for i in range(columns)}
     ctx = sa.context(device)
-    scattered = sa.table({name: sa.column(name, each, ctx=ctx) for name, each in values.items()}, ctx)
+    scattered = sa.table({name: sa.column(each, ctx, name=name) for name, each in values.items()}, ctx)
     together = sa.unpack(*scattered.pack())
     assert together.equals(scattered)
     body = together.pack().body

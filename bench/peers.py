@@ -77,7 +77,7 @@ def between_gpus(torch: Any, options: argparse.Namespace, folder: Path) -> dict[
     table_of(large, first).write_ipc(path, durable=False)
     read = {
         "a read table": sa.read_ipc(path, first),
-        "a read table, batches kept": sa.read_ipc(path, first, rechunk=False),
+        "a read table, batches kept": sa.read_ipc(path, first, combine_chunks=False),
     }
     size = options.bytes // (4 * options.columns * options.batches) * 4 * options.columns * options.batches
     small_size = 4 * SMALL_ROWS * options.columns * options.batches

@@ -125,7 +125,7 @@ class Saeta:
         self.own = torch.cuda.Stream()
 
     def made(self, value: int, late: bool = False) -> Any:
-        column = sa.column("a", np.full(SIZE, OLD if late else value), ctx=self.ctx)
+        column = sa.column(np.full(SIZE, OLD if late else value), self.ctx, name="a")
         if late:
             self.finish()
             with torch.cuda.stream(self.own), sa.use(self.own, writes=column) as token:

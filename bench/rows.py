@@ -64,10 +64,10 @@ def random_data(rows: int, taken: int, columns: int) -> Data:
 
 def of_saeta(data: Data, ctx: sa.Context) -> dict[str, Operation]:
     table = sa.table({f"c{i}": each for i, each in enumerate(data.columns)}, ctx)
-    indices = sa.column("indices", data.indices, ctx=ctx)
-    mask = sa.column("mask", data.mask, ctx=ctx)
+    indices = sa.column(data.indices, ctx, name="indices")
+    mask = sa.column(data.mask, ctx, name="mask")
     texts = sa.table({"text": data.texts}, ctx)
-    few = sa.column("indices", data.indices % len(data.texts), ctx=ctx)
+    few = sa.column(data.indices % len(data.texts), ctx, name="indices")
     small = indices[: min(8192, len(indices))]
     made = table.take(indices)
     assert np.array_equal(made["c0"].to_numpy(), data.columns[0][data.indices])

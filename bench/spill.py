@@ -71,7 +71,7 @@ def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, Any
     import saeta as sa
 
     rows = TIMES * (mib << 20) // PARTS // 8
-    ctx.budget = mib << 20
+    ctx.memory.limit = mib << 20
     values = np.arange(rows)
     parts = [ctx.spillable(sa.table({"a": values + number}, ctx)) for number in range(PARTS)]
 
@@ -86,7 +86,7 @@ def oversubscribed(ctx: Any, mib: int, rates: dict[str, float]) -> dict[str, Any
     left, came = (now - then for now, then in zip(moved_bytes(sa.spill_statistics(ctx)), before, strict=True))
     assert ctx.memory.statistics()["refused"] == 0
     parts.clear()
-    ctx.budget = None
+    ctx.memory.limit = None
     made = {
         "milliseconds": {f"sweep {turn + 1}": round(took * 1e3, 1) for turn, took in enumerate(times)},
         "bytes that left": left,

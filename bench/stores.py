@@ -118,7 +118,14 @@ def use_scan(store: SlowStore) -> None:
 
 
 def loader_of(store: SlowStore, shuffle: Any = "batches", batch_size: int = 65536) -> sa.Loader[sa.Table]:
-    return sa.loader("a.arrow", "host", batch_size=batch_size, shuffle=shuffle, to="table", filesystem=store)
+    return sa.loader(
+        "a.arrow",
+        "host",
+        batch_size=batch_size,
+        shuffle=shuffle,
+        to="table",
+        read_options=sa.ReadOptions(filesystem=store),
+    )
 
 
 def use_loader(store: SlowStore) -> None:

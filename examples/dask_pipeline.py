@@ -55,7 +55,7 @@ def add_total(table: sa.Table) -> sa.Table:
         import torch
 
         fare = torch.from_dlpack(table["fare"])
-    return table.with_column("total", fare * 1.25 + 2)
+    return table.append_column("total", fare * 1.25 + 2)
 
 
 def write_part(table: sa.Table, path: str) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def main() -> None:
             f"{WORKERS * budget >> 20} MiB together"
         )
         start = time.perf_counter()
-        parts = saeta.dask.read_ipc(source, client, device=DEVICE, partition_bytes=2 << 20, copy=True)
+        parts = saeta.dask.read_ipc(source, client, device=DEVICE, blocksize=2 << 20, copy=True)
         paths = [str(result / f"part-{number:05}.arrow") for number in range(len(parts))]
         totals = client.map(add_total, parts, pure=False)
         written = client.map(write_part, totals, paths, pure=False)

@@ -19,12 +19,15 @@ def main() -> None:
     device = sa.devices()[0].name
     ctx = sa.context(device, budget=BUDGET)
     ctx.spill_dir = ctx.spill_dir or tempfile.gettempdir()  # SAETA_SPILL_DIR names another one
-    rows = 3 * ctx.budget // PARTS // 16
+    rows = 3 * ctx.memory.limit // PARTS // 16
     values = np.random.default_rng(7).integers(0, 1000, (PARTS, 2, rows))
 
     # Only the handles are kept. A table that the program refers to directly could not be spilled.
     parts = [ctx.spillable(sa.table({"fare": fare, "tip": tip}, ctx)) for fare, tip in values]
-    print(f"{sum(part.nbytes for part in parts) / ctx.budget:.1f} times the budget of {BUDGET} on {device}")
+    print(
+        f"{sum(part.nbytes for part in parts) / ctx.memory.limit:.1f} times the budget of "
+        f"{BUDGET} on {device}"
+    )
 
     for sweep in range(3):
         total = 0

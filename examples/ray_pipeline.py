@@ -48,7 +48,7 @@ def add_tip(batch: pa.Table) -> pa.Table:
     table = saeta.ray.collate(DEVICE)(batch).combine_chunks()
     arrays = np if DEVICE == "host" else importlib.import_module("cupy")
     tip = arrays.from_dlpack(table["fare"]) * 0.25 + 1
-    return table.with_column("tip", tip).to_arrow()
+    return table.append_column("tip", tip).to_arrow()
 
 
 def write_source(folder: Path, rows: int) -> None:

@@ -54,7 +54,7 @@ def trip(source: Path, target: Path, a: str, b: str) -> None:
     )
     print(f"{counted['exports']} views out, {counted['imports']} views in, {moved} copies")
 
-    result = table.with_column("total", sa.Column.from_chunks(sums))
+    result = table.append_column("total", sa.Column.from_chunks(sums))
     size = result.write_ipc(target, compression="zstd")  # the file appears only once it is complete
     print(ctx.memory.report())
 

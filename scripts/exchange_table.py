@@ -154,7 +154,7 @@ def host_peers() -> list[Peer]:
             lambda column: column.to_numpy(),
             numpy_array,
             lambda array: {array.ctypes.data},
-            lambda array, ctx: sa.column("x", array, None, ctx),
+            lambda array, ctx: sa.column(array, ctx, name="x", type=None),
         ),
         Peer(
             "pyarrow",

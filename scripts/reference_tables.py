@@ -102,7 +102,7 @@ def filled(column: sa.Column) -> bool:
 def is_cast(column: sa.Column) -> bool:
     targets = ("float64", "int64", "int32")
     return any(
-        works(lambda target=target: column.cast(target, cast="round"))
+        works(lambda target=target: column.cast(target, round=True))
         for target in targets
         if target != column.type.name
     )
@@ -125,7 +125,7 @@ def cells(column: sa.Column, array: pa.Array, without_nulls: sa.Column) -> list[
         lambda: same(column, array),
         lambda: through_a_file(column, array, ctx),
         lambda: through_a_pickle(column, array),
-        lambda: sa.column("x", column.to_pylist(), column.type, ctx).equals(column),
+        lambda: sa.column(column.to_pylist(), ctx, name="x", type=column.type).equals(column),
         lambda: chooses_rows(column, array),
         lambda: sa.Column.from_chunks([column, column]).combine_chunks().num_chunks == 1,
         lambda: column.equals(column.take(list(range(ROWS)))),
@@ -144,13 +144,13 @@ def type_rows(ctx: sa.Context) -> list[list[str]]:
         column = sa.from_arrow(array, ctx, as_column=True)
         without_nulls = sa.from_arrow(full[name], ctx, as_column=True)
         rows.append([f"`{column.type.name}`", *cells(column, array, without_nulls)])
-    for type in (sa.DataType("bool8"), sa.symbol()):  # noqa: A001
+    for type in (sa.DataType("bool8"), "symbol"):  # noqa: A001
         values = [row % 3 == 0 if type.is_bool8 else f"name {row}" for row in range(ROWS)]
         column = sa.column(
-            "x", [value if row % 7 != 3 else None for row, value in enumerate(values)], type, ctx
+            [value if row % 7 != 3 else None for row, value in enumerate(values)], ctx, name="x", type=type
         )
         array = pa.concat_arrays(column.to_arrow().chunks)
-        rows.append([f"`{type.name}`", *cells(column, array, sa.column("x", values, type, ctx))])
+        rows.append([f"`{type.name}`", *cells(column, array, sa.column(values, ctx, name="x", type=type))])
     return rows
 
 

@@ -50,7 +50,7 @@ class Soak:
         self.peers = find_peers(ctx)
         self.kernels = kernel_peer(self.peers)
         self.graph = graph_of(ctx, self.kernels and self.kernels.module)
-        self.largest = (ctx.budget or 0) // 10  # so large that the budget refuses some allocations
+        self.largest = (ctx.memory.limit or 0) // 10  # so large that the budget refuses some allocations
         self.passed_on: deque[Any] = deque()  # items that another thread will own
         self.spillable: deque[Block] = deque()  # buffers that the hook may free
         self.hook = ctx.memory.add_hook(self.spill, name="soak", priority=1)
@@ -245,7 +245,7 @@ class Worker:
             try:
                 child.allocate(size + 1)
             except sa.BudgetExceeded as refusal:
-                limits = {2 * size, self.soak.ctx.budget}
+                limits = {2 * size, self.soak.ctx.memory.limit}
                 require(
                     refusal.limit in limits, f"a child of {2 * size} bytes was refused at {refusal.limit}"
                 )
@@ -304,14 +304,14 @@ class Worker:
 
     def ask_for_too_much(self) -> None:
         ctx = self.soak.ctx
-        size = (ctx.budget or 0) + 1 + self.size()
+        size = (ctx.memory.limit or 0) + 1 + self.size()
         try:
             ctx.allocate(size, tag="too much")
         except sa.BudgetExceeded as refusal:
             require(refusal.requested == size, f"{size} bytes were refused as {refusal.requested}")
             self.count["refused"] += 1
         else:
-            raise WrongError(f"{size} bytes were granted under a budget of {ctx.budget}")
+            raise WrongError(f"{size} bytes were granted under a budget of {ctx.memory.limit}")
 
     def trim(self) -> None:
         self.soak.ctx.memory.trim()

@@ -27,7 +27,7 @@ def reads(work: Work) -> list[Contender]:
         _scan(work, "scan_ipc, batches of 64Ki", work.large, 0.92),
         _read(work, "read_ipc, batches of 8Ki", work.small, 0.88),
         _scan(work, "scan_ipc, batches of 8Ki", work.small, 0.85),
-        _scan(work, "scan_ipc, 64Ki, as batches of 8,192 rows", work.large, 0.85, batch_rows=SMALL_ROWS),
+        _scan(work, "scan_ipc, 64Ki, as batches of 8,192 rows", work.large, 0.85, batch_size=SMALL_ROWS),
         _read(work, "read_ipc, strings, nulls and others, checked", work.mixed(), 0.90),
         *(_peers_on_host(work) if work.on_host else _peers_on_gpu(work)),
     ]
@@ -115,7 +115,7 @@ def _scan(
     expected = peers.read(path)
 
     def scan() -> sa.Scan:
-        return sa.scan_ipc(path, work.ctx, window=work.window, batch_rows=batch_rows, copy=True)
+        return sa.scan_ipc(path, work.ctx, window=work.window, batch_size=batch_rows, copy=True)
 
     def run() -> None:
         with scan() as batches:

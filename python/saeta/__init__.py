@@ -1,7 +1,16 @@
 """Saeta: Arrow columns on a device, under one memory budget, exchanged without a copy and in order.
 
-Importing Saeta needs neither a GPU nor a driver, and loads neither pyarrow nor NumPy. Each is loaded when a
-call needs it.
+For every day:
+    context                                      the memory of a device, under a budget
+    table, column, schema                        data from Python, NumPy, torch, pandas and others
+    from_arrow, from_dlpack                      one Arrow object, one tensor
+    read_ipc, scan_ipc, ipc_writer               Arrow files, read at once, in windows, written
+    read_parquet, scan_parquet, parquet_writer   the same for Parquet files
+    loader                                       shuffled batches of tensors for training
+
+`Table`, `Column` and `Context` have the methods. `saeta.__all__` and the first page of the reference list the
+other names by theme. Importing Saeta needs neither a GPU nor a driver, and loads neither pyarrow nor NumPy.
+Each is loaded when a call needs it.
 
 Example:
     >>> import numpy as np
@@ -10,7 +19,7 @@ Example:
     >>> written = sa.table({"fare": [12.5, 8.0]}, ctx).write_ipc("trips.arrow")  # bytes
     >>> table = sa.read_ipc("trips.arrow", ctx)  # a Table on the device
     >>> fare = np.from_dlpack(table["fare"])  # the same memory; on a GPU for torch, CuPy and JAX
-    >>> table.with_column("doubled", fare * 2)["doubled"].to_pylist()
+    >>> table.append_column("doubled", fare * 2)["doubled"].to_pylist()
     [25.0, 16.0]
 """
 
@@ -30,7 +39,7 @@ from saeta._convert import habits as _habits
 from saeta._convert.build import column, counted_table, from_bytes, table
 from saeta._convert.from_tensors import from_cuda_array
 from saeta._convert.tables import concat_tables
-from saeta._convert.types import field, schema, symbol
+from saeta._convert.types import field, schema
 from saeta._core import (
     Buffer,
     Column,
@@ -52,7 +61,6 @@ from saeta._core import (
     UseToken,
     context,
     devices,
-    symbols,
 )
 from saeta._cpp import cmake_dir, get_include
 from saeta._devices import contexts
@@ -62,6 +70,7 @@ from saeta._files.parquet_writer import ParquetWriter, parquet_writer
 from saeta._files.place import place
 from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
+from saeta._loader.records import ReadOptions, TensorOptions
 from saeta._report.info import info
 from saeta._share.packed import Packed, unpack
 from saeta._share.pickling import unpickling
@@ -104,93 +113,108 @@ if not _typing.TYPE_CHECKING:  # a type checker would take every name of the mod
         raise AttributeError(_habits.missing_name(name), name=name, obj=_sys.modules[__name__])
 
 
-__all__ = [
-    "AccessError",
-    "BudgetExceeded",
-    "Buffer",
-    "BusyError",
-    "ClosedError",
-    "Column",
-    "ColumnNameError",
+# The names for every day come first, the others by theme.
+__all__ = [  # noqa: RUF022
+    "context",
     "Context",
-    "CountedTable",
-    "DataType",
-    "Device",
-    "DeviceError",
-    "DeviceLost",
-    "DownloadForbidden",
-    "Error",
-    "ExchangeError",
+    "table",
+    "Table",
+    "column",
+    "Column",
+    "schema",
+    "read_ipc",
+    "scan_ipc",
+    "ipc_writer",
+    "read_parquet",
+    "scan_parquet",
+    "parquet_writer",
+    "loader",
+    "from_arrow",
+    "from_dlpack",
+    # tables and types
+    "concat_tables",
+    "field",
     "Field",
-    "FileError",
-    "FormatError",
-    "GraphCapture",
-    "InvalidError",
+    "Schema",
+    "DataType",
+    "SymbolTable",
+    "from_bytes",
+    "from_cuda_array",
+    "counted_table",
+    "CountedTable",
+    # files and training
+    "write_ipc",
+    "place",
+    "Scan",
     "IpcWriter",
+    "ParquetWriter",
     "Loader",
+    "ReadOptions",
+    "TensorOptions",
+    # devices and memory
+    "devices",
+    "contexts",
+    "info",
+    "Device",
     "Memory",
     "MemoryHook",
     "MemoryLog",
     "MemoryRecording",
     "MemoryWindow",
-    "MissingDependency",
-    "MissingFileError",
-    "OutOfMemory",
-    "OutOfRange",
-    "Packed",
-    "ParquetWriter",
-    "Scan",
-    "Schema",
-    "SharedTable",
-    "SizeOverflow",
     "SpillHandle",
+    "spill_statistics",
     "StrictMode",
-    "SymbolTable",
-    "Table",
+    # your own kernels
+    "use",
+    "UseToken",
+    "Buffer",
+    "GraphCapture",
+    # processes
+    "unpack",
+    "Packed",
+    "open_shared",
+    "SharedTable",
+    "install_reducers",
+    "unpickling",
+    # errors
+    "Error",
+    "InvalidError",
+    "ColumnNameError",
     "TypeMismatch",
     "UnsupportedError",
-    "UseToken",
-    "__version__",
+    "OutOfRange",
+    "SizeOverflow",
+    "BudgetExceeded",
+    "OutOfMemory",
+    "DeviceError",
+    "DeviceLost",
+    "FormatError",
+    "FileError",
+    "MissingFileError",
+    "AccessError",
+    "ExchangeError",
+    "ClosedError",
+    "BusyError",
+    "DownloadForbidden",
+    "MissingDependency",
+    # modules, and the C++ library
     "allocators",
-    "cmake_dir",
-    "column",
-    "concat_tables",
-    "context",
-    "contexts",
-    "counted_table",
-    "devices",
-    "field",
-    "from_arrow",
-    "from_bytes",
-    "from_cuda_array",
-    "from_dlpack",
-    "get_include",
     "hooks",
-    "info",
-    "install_reducers",
-    "ipc_writer",
-    "loader",
-    "open_shared",
-    "parquet_writer",
-    "place",
-    "read_ipc",
-    "read_parquet",
-    "scan_ipc",
-    "scan_parquet",
-    "schema",
-    "spill_statistics",
-    "symbol",
-    "symbols",
-    "table",
     "testing",
-    "unpack",
-    "unpickling",
-    "use",
-    "write_ipc",
     "xlog",
+    "cmake_dir",
+    "get_include",
+    "__version__",
 ]
+# Classes of what calls return, which programs name in annotations only: completion leaves them out.
+_RETURNED = {
+    *("Buffer", "CountedTable", "Device", "GraphCapture", "IpcWriter", "Loader", "Memory", "MemoryHook"),
+    *("MemoryLog", "MemoryRecording", "MemoryWindow", "Packed", "ParquetWriter", "Scan", "SharedTable"),
+    *("SpillHandle", "StrictMode", "UseToken"),
+}
 
 
 def __dir__() -> list[str]:
-    """Returns the public names and modules, for completion."""
-    return [*__all__, "cuda", "dask", "errors", "exchange", "ipc", "ray", "rmm"]
+    """Returns the public names that programs call, and the modules, for completion."""
+    modules = ["cuda", "dask", "errors", "exchange", "ipc", "ray", "rmm"]
+    return [*(name for name in __all__ if name not in _RETURNED), *modules]

@@ -43,7 +43,7 @@ class InvalidError(Error, ValueError):
     Example:
         >>> import saeta as sa
         >>> try:
-        ...     sa.column("a", [300], "int8", "host")
+        ...     sa.column([300], "host", name="a", type="int8")
         ... except sa.InvalidError as error:
         ...     print(str(error).partition(':')[0])
         column 'a'
@@ -71,7 +71,7 @@ class TypeMismatch(Error, TypeError):
     Example:
         >>> import saeta as sa
         >>> try:
-        ...     sa.column("a", ["x"], ctx="host").cast("int8")
+        ...     sa.column(["x"], "host", name="a").cast("int8")
         ... except sa.TypeMismatch as error:
         ...     print(str(error).partition(':')[0])
         a column of string can't be cast to int8
@@ -301,11 +301,11 @@ class ExchangeError(Error, BufferError):
     Example:
         >>> import saeta as sa
         >>> import numpy as np
-        >>> fare = sa.column("fare", [12.5, None], ctx="host")
+        >>> fare = sa.column([12.5, None], "host", name="fare")
         >>> try:
         ...     np.from_dlpack(fare)
         ... except sa.ExchangeError as error:
-        ...     print("with_mask=True" in str(error))
+        ...     print("nulls='mask'" in str(error))
         True
     """
 

@@ -35,10 +35,10 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 __all__ = ["context_of", "from_arrow", "from_dlpack"]
 
-# A context, its device or the device's name. None means the best device.
 ContextLike: TypeAlias = Context | Device | str | None
-# How to import symbol numbers whose metadata names no table: as numbers, or as symbols of this table.
+"""A context, its device, or the device's name: "host", "cuda", "cuda:1". None: the best device."""
 Symbols: TypeAlias = SymbolTable | Literal["ids"]
+"""How symbols whose metadata name no table are taken: as their numbers, or as symbols of this table."""
 
 
 def context_of(given: ContextLike) -> Context:

@@ -5,8 +5,8 @@ The compiled module `saeta._ipc` does the work. No other package is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from saeta import _ipc
 from saeta._core import Table
@@ -20,11 +20,9 @@ from saeta.exchange import ArrowStream, ContextLike, context_of, table_in_place
 
 if TYPE_CHECKING:
     from saeta._files.batch_numbers import BatchNumbers
+    from saeta._files.progress import ProgressArgument
     from saeta._files.sinks import Compression, Format, Target
     from saeta._files.sources import Source, Sources
-    from saeta._ipc import Progress
-
-    ProgressArgument: TypeAlias = bool | Callable[[Progress], object] | None
 
 
 def read_ipc(
@@ -37,7 +35,7 @@ def read_ipc(
     index: bool = False,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
-    rechunk: bool | None = None,
+    combine_chunks: bool | None = None,
     progress: ProgressArgument = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -70,12 +68,14 @@ def read_ipc(
         validate: True checks every offset and dictionary index before it is used. False checks sizes only,
             for files that you trust. "utf8" also checks strings and string views: one that is not UTF-8 is a
             FormatError with its batch, column and row.
-        rechunk: True joins the batches, so that each column has one chunk. A column has more chunks, but as
-            few as possible, where 32-bit offsets could not count its bytes or a stream replaces a dictionary.
+        combine_chunks: True joins the batches, so that each column has one chunk. A column has more chunks,
+            but as few as possible, where 32-bit offsets could not count its bytes or a stream replaces a
+            dictionary.
             False keeps the batches of the file. None joins on a device and keeps the batches on the host,
             where they can be views.
-        progress: True shows a progress bar. A callable is called with a Progress from time to time: at least
-            at the end and, where batches are read one by one, after each batch.
+        progress: True shows a progress bar, of rich or else tqdm; "rich" and "tqdm" choose one. A callable is
+            called with a Progress from time to time: at least at the end and, where batches are read one by
+            one, after each batch.
         filesystem: a file system of pyarrow.fs or of fsspec, or a store of obstore; `source` is then a path
             in it.
         storage_options: what opens the store of a URL, as keywords of obstore where that is installed and
@@ -109,7 +109,7 @@ def read_ipc(
     target = context_of(ctx)
     place = filesystem if storage_options is None else place_of(filesystem, storage_options)
     files = list_sources(source, place, IPC_ENDINGS)
-    reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate, rechunk))
+    reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate, combine_chunks))
     if progress is None:
         return reader.read_all(target)
     with progress_hook(progress, "reading") as hook:
@@ -122,7 +122,7 @@ def write_ipc(
     *,
     compression: Compression | None = None,
     compression_level: int | None = None,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     index: bool = False,
     progress: ProgressArgument = None,
@@ -162,7 +162,7 @@ def write_ipc(
         compression: of batch bodies: None, "lz4" or "zstd".
         compression_level: of "lz4" (1 to 12) or "zstd" (1 to 22). Higher levels make smaller files and take
             several times as long. None: 1.
-        batch_rows: the maximum number of rows of a batch: larger batches of the table are cut. None: batches
+        batch_size: the maximum number of rows of a batch: larger batches of the table are cut. None: batches
             as the table has them, cut by their bytes in compressed files and streams.
         format: "file", or "stream" for the streaming format. None: "stream" for a path or URL that ends in
             .arrows, else "file".
@@ -195,7 +195,7 @@ def write_ipc(
     """
     table = table_in_place("source", source, index)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
-    options = sinks.encoding(target, compression, format, compression_level, batch_rows)
+    options = sinks.encoding(target, compression, format, compression_level, batch_size)
     with progress_hook(progress, "writing") as hook:
         written: int
         if isinstance(target, sinks.Sink | sinks.Upload):
@@ -211,11 +211,11 @@ def to_ipc_bytes(
     *,
     compression: Compression | None = None,
     compression_level: int | None = None,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     format: Format = "file",  # noqa: A002
 ) -> bytes:
     """Implements `Table.to_ipc_bytes`."""
-    options = sinks.encoding(None, compression, format, compression_level, batch_rows)
+    options = sinks.encoding(None, compression, format, compression_level, batch_size)
     content: bytes = _ipc.write_bytes(self, *options)
     return content
 

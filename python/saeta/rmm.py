@@ -128,7 +128,7 @@ def _open(
         mr.set_per_device_resource(ordinal, before)
     ctx: Context = source.open(device, stack, None if wait is None else round(wait * 1000))
     if budget is not None:
-        ctx.budget = budget
+        ctx.memory.limit = budget
     return ctx
 
 

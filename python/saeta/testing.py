@@ -8,7 +8,7 @@ Example:
     >>> import numpy as np
     >>> import saeta as sa
     >>> from saeta.testing import assert_no_copies, assert_no_leaks
-    >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+    >>> fare = sa.column([12.5, 8.0], "host", name="fare")
     >>> with assert_no_leaks(fare.context), assert_no_copies(fare.context):
     ...     total = np.from_dlpack(fare).sum()
 """
@@ -43,7 +43,7 @@ def assert_no_copies(ctx: Context) -> Iterator[None]:
         >>> import saeta as sa
         >>> import numpy as np
         >>> from saeta.testing import assert_no_copies
-        >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+        >>> fare = sa.column([12.5, 8.0], "host", name="fare")
         >>> with assert_no_copies(fare.context):
         ...     array = np.from_dlpack(fare)
     """
@@ -67,7 +67,7 @@ def assert_no_host_sync(ctx: Context) -> Iterator[None]:
     Example:
         >>> import saeta as sa
         >>> from saeta.testing import assert_no_host_sync
-        >>> fare = sa.column("fare", [12.5, 8.0], ctx="host")
+        >>> fare = sa.column([12.5, 8.0], "host", name="fare")
         >>> with assert_no_host_sync(fare.context):
         ...     price = fare.with_name("price")
     """

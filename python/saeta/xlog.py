@@ -4,7 +4,7 @@ docs/coming-from-xlog.md maps the rest.
 
 Example:
     >>> import saeta as sa
-    >>> sa.xlog.dlpack_is_cuda(sa.column("a", [1, 2], ctx="host"))
+    >>> sa.xlog.dlpack_is_cuda(sa.column([1, 2], "host", name="a"))
     False
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from saeta import _core
 from saeta._convert.build import table as make_table
-from saeta._core import CountedTable, Table, symbols
+from saeta._core import CountedTable, SymbolTable, Table
 from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta.errors import TypeMismatch
@@ -33,6 +33,9 @@ __all__ = [
     "import_arrow_device",
     "symbols",
 ]
+
+symbols: SymbolTable = SymbolTable.default()
+"""The symbol table of the process."""
 
 
 def __dir__() -> list[str]:
@@ -63,7 +66,7 @@ def dlpack_is_cuda(capsule: Any) -> bool:
 
     Example:
         >>> import saeta as sa
-        >>> sa.xlog.dlpack_is_cuda(sa.column("a", [1, 2], ctx="host"))
+        >>> sa.xlog.dlpack_is_cuda(sa.column([1, 2], "host", name="a"))
         False
     """
     if _core._capsule_name(capsule) is not None:
@@ -92,7 +95,7 @@ def export_arrow_device(
 
     Example:
         >>> import saeta as sa
-        >>> capsules = sa.xlog.export_arrow_device({"a": sa.column("a", [1, 2], ctx="host")}, device="host")
+        >>> capsules = sa.xlog.export_arrow_device({"a": sa.column([1, 2], "host", name="a")}, device="host")
         >>> sa.from_arrow(capsules, "host").column_names
         ['a']
     """

@@ -185,7 +185,7 @@ column cast(const column& source, const data_type& to, cast_rule rule, std::int6
         errc::out_of_range,
         concat("the ", from.name(), " in row ", first_row + bad, " has no ",
                rule == cast_rule::round ? "" : "equal ", to.name(),
-               rule == cast_rule::round ? "" : ": permit rounding (cast='round'), or choose a wider type"));
+               rule == cast_rule::round ? "" : ": permit rounding (round=True), or choose a wider type"));
   }
   return column::make(ctx, {to, rows, 0, has_nulls ? source.known_null_count() : 0, {validity, values}, {}});
 }

@@ -25,13 +25,14 @@ namespace ipc {
 
 enum class container { file, stream };
 
-/// Batches, rows and body bytes read or written so far, and the total number of batches (-1: a stream,
-/// unknown).
+/// Batches, rows and body bytes read or written so far, and the numbers of all batches and rows (-1: unknown,
+/// as of a stream).
 struct progress {
   std::int64_t batches = 0;
   std::int64_t total_batches = -1;
   std::int64_t rows = 0;
   std::uint64_t bytes = 0;
+  std::int64_t total_rows = -1;
 };
 /// Bytes of a source.
 struct byte_range {

@@ -291,7 +291,7 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
     return readers_.front()->read_all(ctx, hook);
   }
   const read_options& options = readers_.front()->options();
-  const bool join = options.rechunk.value_or(!ctx->on_host());
+  const bool join = options.combine_chunks.value_or(!ctx->on_host());
   if (const auto planned = near_by() ? plan_for(*ctx) : nullptr) {
     if (auto whole = detail::read_whole(ctx, *planned, chosen().spans, join, hook)) {
       at_ = parts_.size();
@@ -304,8 +304,8 @@ table data_set::read_all(const std::shared_ptr<context>& ctx, const progress_hoo
   while (at_ < parts_.size()) {
     reader& from = begin_part(ctx);
     const progress_hook told = [&](const progress& so_far) {
-      hook({sum.batches + so_far.batches, sum.total_batches, sum.rows + so_far.rows,
-            sum.bytes + so_far.bytes});
+      hook({sum.batches + so_far.batches, sum.total_batches, sum.rows + so_far.rows, sum.bytes + so_far.bytes,
+            sum.total_rows});
     };
     const table read = from.read_all(ctx, hook ? told : hook);
     sum.batches += from.so_far().batches;

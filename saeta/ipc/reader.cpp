@@ -267,8 +267,9 @@ bool reader::impl::fetches_few_columns() const {
 }
 
 bool reader::impl::copied_by_plan(const context& ctx) const {
-  return can_be_planned() && (options.copy == copy_policy::always || !ctx.on_host() ||
-                              options.rechunk == true || messages->is_packed() || fetches_few_columns());
+  return can_be_planned() &&
+         (options.copy == copy_policy::always || !ctx.on_host() || options.combine_chunks == true ||
+          messages->is_packed() || fetches_few_columns());
 }
 
 /// Returns a request for the batches that are not read yet.
@@ -306,6 +307,7 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
     sum.batches += read.batches;
     sum.rows = checked_add(sum.rows, read.rows, "rows of the source");
     sum.bytes += read.bytes;
+    sum.total_rows = read.total_rows < 0 ? -1 : before.rows + read.total_rows;
     return sum;
   };
   if (!from->near_by()) { // a plan of all batches would keep all of their bytes until the last is fetched
@@ -413,7 +415,7 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
   if (broken) {
     throw *broken;
   }
-  const bool join = options.rechunk.value_or(!ctx->on_host());
+  const bool join = options.combine_chunks.value_or(!ctx->on_host());
   if (auto whole = read_at_once(ctx, join, hook)) {
     return std::move(*whole);
   }

@@ -64,7 +64,7 @@ struct read_options {
   bool check_texts = false;
   /// Whether all batches are joined into one, or into as few as 32-bit offsets allow. Default: joined on a
   /// device, kept on the host (as views where possible). Joined batches are never views.
-  std::optional<bool> rechunk = {};
+  std::optional<bool> combine_chunks = {};
 };
 
 class reader {

@@ -35,7 +35,7 @@ constexpr std::int64_t rows_of_scan = 50;
 read_options options_of(copy_policy copy, bool joined = false) {
   read_options made;
   made.copy = copy;
-  made.rechunk = joined;
+  made.combine_chunks = joined;
   return made;
 }
 

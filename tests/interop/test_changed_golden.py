@@ -30,7 +30,7 @@ STREAMS = [each for each in names() if each.endswith(".stream")]
 WAYS = {
     "views": lambda raw, ctx: sa.read_ipc(raw, ctx),
     "copy": lambda raw, ctx: sa.read_ipc(raw, ctx, copy=True),
-    "rechunk": lambda raw, ctx: sa.read_ipc(raw, ctx, rechunk=True),
+    "combine_chunks": lambda raw, ctx: sa.read_ipc(raw, ctx, combine_chunks=True),
     "scan": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx), ctx),
     "scan of copies": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx, copy=True), ctx),
     "columns": lambda raw, ctx: by_columns(raw, ctx, None),

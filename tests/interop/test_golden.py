@@ -61,8 +61,8 @@ def test_golden_tables_pass_arrow_streams(anywhere, golden):
 
 def test_golden_tables_survive_packing(anywhere, golden):
     expected = read_with_pyarrow(golden)
-    for rechunk in (False, True):
-        table = sa.read_ipc(golden, anywhere, rechunk=rechunk)
+    for combine_chunks in (False, True):
+        table = sa.read_ipc(golden, anywhere, combine_chunks=combine_chunks)
         found = sa.unpack(*table.pack())
         assert_same(found.to_arrow(), expected)
         assert [each.num_rows for each in found.batches] == [each.num_rows for each in table.batches]
@@ -112,7 +112,7 @@ def test_golden_numbers_are_tensors(anywhere, golden):
             with pytest.raises(sa.ExchangeError, match=re.escape(chunk.type.name)):
                 chunk.__dlpack__()
             continue
-        seen, valid = chunk.to_numpy(with_mask=True)
+        seen, valid = chunk.to_numpy(nulls="mask")
         rows = values.to_pylist()
         assert valid.tolist() == [each is not None for each in rows]
         np.testing.assert_array_equal(seen[valid], [each for each in rows if each is not None])

@@ -200,7 +200,7 @@ def test_a_numba_kernel_takes_a_column_and_its_nulls(numba_cuda: Any) -> None:
 
     with clean("cuda:0") as home:
         column = sa.from_arrow(pa.chunked_array([[1.5, None], [3.0, None, 4.0]]), home)
-        values, valid = column.to_numba(with_mask=True)
+        values, valid = column.to_numba(nulls="mask")
         total = numba_cuda.to_device(np.zeros(1))
         add_up[1, 1](values, valid, total)
         assert total.copy_to_host()[0] == 8.5

@@ -244,7 +244,7 @@ def test_a_row_group_larger_than_the_window_comes_in_parts(ctx, large, tmp_path)
 
 
 def test_a_scan_cuts_batches_of_a_number_of_rows(ctx, large):
-    with sa.scan_parquet(large, ctx, batch_rows=300_000, window="8MiB", engine="device") as scan:
+    with sa.scan_parquet(large, ctx, batch_size=300_000, window="8MiB", engine="device") as scan:
         assert [batch.num_rows for batch in scan] == [300_000] * 6 + [200_000]
 
 
@@ -283,7 +283,9 @@ def test_a_loader_yields_the_same_batches_with_both_engines(ctx, large, shuffle)
             "columns": ["a", "b"],
             "to": "table",
         }
-        with sa.loader(large, ctx, batch_size=70_000, engine=engine, **options) as loader:
+        with sa.loader(
+            large, ctx, batch_size=70_000, read_options=sa.ReadOptions(engine=engine), **options
+        ) as loader:
             return [batch.to_arrow() for batch in loader]
 
     for one, other in zip(batches("device"), batches("host"), strict=True):
@@ -294,7 +296,9 @@ def test_columns_of_text_and_dictionaries_reach_a_loader(ctx, tmp_path):
     parquet_collection.COLLECTION["pyarrow: dictionary"](tmp_path / "a.parquet")
 
     def codes(engine: str) -> list[Any]:
-        with sa.loader(tmp_path, ctx, batch_size=100, engine=engine, to="table") as loader:
+        with sa.loader(
+            tmp_path, ctx, batch_size=100, to="table", read_options=sa.ReadOptions(engine=engine)
+        ) as loader:
             return [batch["x"].to_pylist() for batch in loader]
 
     assert codes("device") == codes("host")
@@ -305,7 +309,7 @@ def test_tasks_of_dask_decode_on_the_device(ctx, large):
     pytest.importorskip("distributed")
     import saeta.dask
 
-    tasks = saeta.dask.read_parquet(large, partition_bytes="8MiB", device="cuda:0", engine="device")
+    tasks = saeta.dask.read_parquet(large, blocksize="8MiB", device="cuda:0", engine="device")
     assert len(tasks) > 2
     parts = dask.compute(*tasks, scheduler="synchronous")
     assert sa.concat_tables(parts).to_arrow().equals(pq.read_table(large))

@@ -71,7 +71,7 @@ def test_a_tensor_of_another_gpu_is_refused_without_a_copy(torch: Any, pair: lis
     for copy in (None, False):
         with pytest.raises(sa.ExchangeError, match=r"copy=True.*Column\.to"):
             sa.from_dlpack(tensor, pair[0], copy=copy)
-    assert sa.column("x", tensor, ctx=pair[0]).device == "cuda:0"
+    assert sa.column(tensor, pair[0], name="x").device == "cuda:0"
     assert sa.table({"x": tensor, "y": [1.0] * 8}, pair[0])["x"].to_pylist() == [1.0] * 8
     matrix = torch.arange(6, device="cuda:1").reshape(3, 2)
     assert sa.table(matrix, "cuda:0")["col_1"].to_pylist() == [1, 3, 5]

@@ -157,14 +157,14 @@ def relieve(ctx, hook):
     Other hooks may be present: a context keeps the hook of spillable tables once an earlier test has used
     them.
     """
-    ctx.budget = ctx.memory.statistics()["current"] + 2**20
+    ctx.memory.limit = ctx.memory.statistics()["current"] + 2**20
     held = ctx.allocate("768KiB")
     try:
         with ctx.memory.record() as recording, hook, pytest.raises(sa.BudgetExceeded):
             ctx.allocate("512KiB")  # less than the budget: larger requests fail without calling hooks
     finally:
         del held
-        ctx.budget = None
+        ctx.memory.limit = None
     return {each["tag"]: each["bytes"] for each in recording.records() if each["event"] == "relief"}
 
 

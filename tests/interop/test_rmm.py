@@ -337,7 +337,7 @@ def test_rmm_device_buffers_are_charged_to_the_budget(gpu, rmm):
         assert gpu.memory.by_tag()["buffers"] == MIB
         assert sent.copy().tobytes() == bytes(range(256)) * 4096
         gpu.synchronize()  # what was dropped is charged until its work has finished
-        gpu.budget = "64MiB"
+        gpu.memory.limit = "64MiB"
         with pytest.raises(MemoryError):
             rmm.DeviceBuffer(size=128 * MIB)
         del sent
@@ -375,7 +375,7 @@ def test_cupy_allocates_through_rmm_and_directly(gpu, rmm):
                 assert int(array.sum()) == MIB * (number % 200)
         assert gpu.memory.by_tag()["cupy"] >= MIB
         gpu.synchronize()  # what was dropped is charged until its work has finished
-        gpu.budget = "64MiB"
+        gpu.memory.limit = "64MiB"
         with pytest.raises(sa.BudgetExceeded):
             cupy.empty(128 * MIB, dtype="u1")
         del array

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 
 DAY = dt.date(2020, 2, 29)
 COLUMNS = {
@@ -57,7 +58,7 @@ def refusal(call):
 
 
 def load(source, **options):
-    return list(sa.loader(source, "host", **{"batch_size": 2, "to": "numpy", **options}))
+    return list(sa.loader(source, "host", **grouped({"batch_size": 2, "to": "numpy", **options})))
 
 
 OFFER = re.compile(r"\b(\w+)=(\{[^}]*\}|'\w+'|True|value)?")
@@ -79,7 +80,11 @@ def offers(message):
 def test_a_loader_suggests_its_own_arguments_and_each_helps(kind, given, matrix):
     source = table(kind)
     message = refusal(lambda: load(source, matrix=matrix, **given))
-    mine = set(inspect.signature(sa.loader).parameters)
+    mine = {
+        name
+        for call in (sa.loader, sa.TensorOptions, sa.ReadOptions)
+        for name in inspect.signature(call).parameters
+    }
     assert {name for name, _ in OFFER.findall(message)} <= mine
     assert "to_arrow" not in message
     assert "offsets_and_values" not in message
@@ -104,7 +109,7 @@ def test_a_loader_suggests_its_own_arguments_and_each_helps(kind, given, matrix)
                 assert refusal(lambda o=options, s=second: load(source, **{**o, **s})) == "", (after, second)
 
 
-KEYWORDS = re.compile(r"(nulls='nan'|fill=value|with_mask=True|codes=True|reinterpret=True)")
+KEYWORDS = re.compile(r"(nulls='nan'|fill=value|nulls='mask'|codes=True|reinterpret=True)")
 CALLS = re.compile(r"\b(\w+)\((value)?\)")
 TENSORS = ("to_numpy", "to_jax", "from_dlpack", "offsets_and_values")
 
@@ -135,7 +140,7 @@ def test_tensor_conversions_suggest_keywords_that_help_and_existing_functions(ki
         after = refusal(lambda chosen=chosen: convert(source, target, **chosen))
         if after and name in ("codes", "reinterpret"):  # the nulls need a second argument
             assert "null" in after, (message, chosen, after)
-            chosen["with_mask"] = True
+            chosen["nulls"] = "mask"
             after = refusal(lambda chosen=chosen: convert(source, target, **chosen))
         assert after == "", (message, chosen, after)
     for name, _ in CALLS.findall(message):
@@ -147,7 +152,7 @@ def test_tensor_conversions_suggest_keywords_that_help_and_existing_functions(ki
         elif name == "cast":
             assert refusal(lambda call=call, owner=owner: call(owner.type.value_type)) == ""
         elif name == "offsets_and_values":
-            assert refusal(lambda call=call: call(with_mask=True)) == ""
+            assert refusal(lambda call=call: call(nulls="mask")) == ""
         elif name not in ("fill_null", "select"):
             call()
 

@@ -298,11 +298,11 @@ def test_a_capsule_is_consumed_once(host):
 
 
 def test_a_refused_import_leaves_the_array_in_its_capsule(host):
-    host.budget = 10
+    host.memory.limit = 10
     schema, array = pa.array(range(1000)).__arrow_c_array__()
     with pytest.raises(sa.BudgetExceeded):
         sa.from_arrow((schema, array), host, copy=True)
-    host.budget = None
+    host.memory.limit = None
     assert len(sa.from_arrow((schema, array), host, copy=True)) == 1000
 
 
@@ -431,6 +431,6 @@ def test_columns_that_are_overlapping_slices_keep_all_rows(anywhere):
     source = source.append_column("before", lists[500:600])
     made = sa.from_arrow(source, anywhere, copy=True)
     assert made.to_arrow().equals(source)
-    text = sa.column("text", rows, ctx=anywhere)
+    text = sa.column(rows, anywhere, name="text")
     lag = sa.table({"now": text[1:], "before": text[:-1]})
     assert lag.to_arrow().equals(pa.table({"now": rows[1:], "before": rows[:-1]}))

@@ -258,7 +258,7 @@ def test_the_first_export_to_pyarrow_registers_the_device(run_python):
         import saeta as sa, saeta_sim
         device = saeta_sim.Device()
         import pyarrow
-        host, there = (sa.column("n", [1, 2], ctx=ctx) for ctx in ("host", device.context))
+        host, there = (sa.column([1, 2], ctx, name="n") for ctx in ("host", device.context))
         host.__arrow_c_device_array__()
         print("saeta.cuda" in sys.modules)
         there.__arrow_c_device_array__()

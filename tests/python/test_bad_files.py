@@ -119,7 +119,7 @@ def test_a_wrong_length_allocates_no_memory(host):
     """A wrong length is a FormatError before memory is requested, so that memory stays proportional to the
     file."""
     whole = content()
-    host.budget = 10 * len(whole)
+    host.memory.limit = 10 * len(whole)
     refusals = host.memory.statistics()["refused"]
     refused = 0
     for place in range(

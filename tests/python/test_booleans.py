@@ -115,11 +115,11 @@ def test_a_requested_bool8_is_exported_without_a_copy(host):
 
 
 def test_python_values_become_bool8_if_the_schema_says_so(host):
-    column = sa.column("flag", [True, None, False], "bool8", host)
+    column = sa.column([True, None, False], host, name="flag", type="bool8")
     assert column.type == "bool8"
     assert column.to_pylist() == [True, None, False]
     assert column.to_arrow().equals(pa.chunked_array([[True, None, False]]))
-    assert sa.column("flag", np.array(FLAGS), "bool8", host).type == "bool8"
+    assert sa.column(np.array(FLAGS), host, name="flag", type="bool8").type == "bool8"
 
 
 def test_a_nested_bool8_is_the_extension_type():

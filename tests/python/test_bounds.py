@@ -25,12 +25,12 @@ def test_decoded_memory_is_charged_until_it_is_freed(host, tmp_path, compression
     rows = 4_000_000
     path = write(tmp_path / "zeros.arrow", pa.table({"a": np.zeros(rows, np.int8)}), compression)
     assert path.stat().st_size < rows / 50
-    host.budget = 1 << 20
+    host.memory.limit = 1 << 20
     with pytest.raises(sa.BudgetExceeded) as refused:
         sa.read_ipc(path, host)
     assert refused.value.numbers()["limit"] == 1 << 20
     assert host.memory.statistics()["current"] == 0
-    host.budget = 2 * rows
+    host.memory.limit = 2 * rows
     table = sa.read_ipc(path, host)
     assert rows <= host.memory.statistics()["current"] < 1.1 * rows
     column = table["a"]
@@ -63,7 +63,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 before = peak()
-table = sa.read_ipc(path, ctx, copy=True, rechunk=True)
+table = sa.read_ipc(path, ctx, copy=True, combine_chunks=True)
 print(peak() - before - table.nbytes)
 """
 

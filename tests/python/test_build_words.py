@@ -18,39 +18,37 @@ def test_a_tensor_becomes_a_table_with_the_names_of_the_schema(host):
     assert sa.table(values, host).column_names == ["col_0", "col_1"]
     named = sa.table(values, host, schema=sa.schema({"x": "int32", "y": "int32"}))
     assert named.to_pydict() == {"x": [0, 2, 4], "y": [1, 3, 5]}
-    bits = sa.table(values, host, schema=sa.schema({"x": "uint32", "y": "uint32"}), cast="reinterpret")
+    bits = sa.table(values, host, schema=sa.schema({"x": "uint32", "y": "uint32"}), reinterpret=True)
     assert bits["x"].type == "uint32"
-    with pytest.raises(
-        sa.InvalidError, match="cast='truncate' is for columns: a tensor keeps its type or is"
-    ):
-        sa.table(values, host, cast="truncate")
+    with pytest.raises(sa.InvalidError, match="truncate=True is for columns: a tensor keeps its type or is"):
+        sa.table(values, host, truncate=True)
     del named, bits
 
 
 def test_a_cast_needs_a_type_and_columns(host):
     with pytest.raises(sa.InvalidError, match="needs a type to convert to, and no type is given"):
-        sa.table({"a": [1.5]}, host, cast="truncate")
-    with pytest.raises(sa.InvalidError, match="cast='odd': expected 'truncate', 'reinterpret' or None"):
-        sa.column("a", [1], "int8", host, cast="odd")
+        sa.table({"a": [1.5]}, host, truncate=True)
+    with pytest.raises(sa.InvalidError, match="truncate=True and reinterpret=True exclude each other"):
+        sa.column([1], host, name="a", type="int8", truncate=True, reinterpret=True)
     with pytest.raises(
-        sa.InvalidError, match="cast='truncate' needs a type to convert to, and no type is given"
+        sa.InvalidError, match="truncate=True needs a type to convert to, and no type is given"
     ):
-        sa.column("a", [1], ctx=host, cast="truncate")
+        sa.column([1], host, name="a", truncate=True)
     with pytest.raises(
-        sa.InvalidError, match="cast='truncate' is for columns, and Table is a table: convert it"
+        sa.InvalidError, match="truncate=True is for columns, and Table is a table: convert it"
     ):
-        sa.table(pa.table({"a": [1.5]}), host, schema=sa.schema({"a": "int8"}), cast="truncate")
+        sa.table(pa.table({"a": [1.5]}), host, schema=sa.schema({"a": "int8"}), truncate=True)
     field = sa.field("a", "int8")
-    assert sa.column(field, [1.5], ctx=host, cast="truncate").to_pylist() == [1]
+    assert sa.column([1.5], host, name=field, truncate=True).to_pylist() == [1]
     with pytest.raises(
         sa.InvalidError,
-        match="column 'a': cast='truncate' converts Python values and NumPy arrays, and Int64Array has",
+        match="column 'a': truncate=True converts Python values and NumPy arrays, and Int64Array has",
     ):
-        sa.column("a", pa.array([1]), "int8", host, cast="truncate")
+        sa.column(pa.array([1]), host, name="a", type="int8", truncate=True)
 
 
 def test_a_table_is_made_from_pairs_columns_or_a_table(host):
-    numbers = sa.column("n", [1, 2], ctx=host)
+    numbers = sa.column([1, 2], host, name="n")
     assert sa.table([("a", [1, 2]), ("a", [3, 4])], host).column_names == ["a", "a"]
     assert sa.table([numbers, ["b", [3, 4]]]).context == host
     assert sa.table([(sa.field("f", "int8"), [1, 2])], host)["f"].type == "int8"
@@ -87,17 +85,17 @@ def test_objects_that_are_not_columns_are_refused(host):
         (pa.record_batch({"x": [1]}), "column 'a': RecordBatch is a table, not a column"),
     ):
         with pytest.raises(sa.TypeMismatch, match=text):
-            sa.column("a", wrong, ctx=host)
-    assert sa.column("a", range(3), ctx=host).to_pylist() == [0, 1, 2]
-    assert sa.column("a", (each for each in (1, 2)), ctx=host).to_pylist() == [1, 2]
+            sa.column(wrong, host, name="a")
+    assert sa.column(range(3), host, name="a").to_pylist() == [0, 1, 2]
+    assert sa.column((each for each in (1, 2)), host, name="a").to_pylist() == [1, 2]
 
 
 def test_nulls_in_a_non_nullable_field_are_refused(host):
     field = sa.field("a", "int8", nullable=False, metadata={"unit": "m"})
-    column = sa.column(field, [1, 2], ctx=host)
+    column = sa.column([1, 2], host, name=field)
     assert (column.field.nullable, column.field.metadata) == (False, {b"unit": b"m"})
     with pytest.raises(sa.InvalidError, match="column 'a' has 2 nulls, and its field allows none"):
-        sa.column(field, [1, None, None], ctx=host)
+        sa.column([1, None, None], host, name=field)
 
 
 def test_columns_are_inserted_and_replaced_by_index(host):
@@ -106,16 +104,18 @@ def test_columns_are_inserted_and_replaced_by_index(host):
     assert table.add_column(2, "c", [3]).column_names == ["a", "b", "c"]
     assert table.append_column("c", [3]).column_names == ["a", "b", "c"]
     assert table.set_column(1, "c", [3]).to_pydict() == {"a": [1], "c": [3]}
-    assert table.with_column("a", [3]).to_pydict() == {"a": [3], "b": [2]}
-    assert table.with_column(sa.field("b", "int8"), [3])["b"].type == "int8"
-    assert table.with_column("c", [3]).to_pydict() == {"a": [1], "b": [2], "c": [3]}
+    assert table.set_column("a", "a", [3]).to_pydict() == {"a": [3], "b": [2]}
+    assert table.set_column("b", sa.field("b", "int8"), [3])["b"].type == "int8"
+    assert table.append_column("c", [3]).to_pydict() == {"a": [1], "b": [2], "c": [3]}
     with pytest.raises(sa.OutOfRange):
         table.set_column(2, "c", [3])
     with pytest.raises(sa.OutOfRange):
         table.add_column(3, "c", [3])
     twice = sa.table([("a", [1]), ("a", [2])], host)
-    with pytest.raises(sa.InvalidError, match="2 columns are named 'a': which one to replace is not clear"):
-        twice.with_column("a", [3])
+    with pytest.raises(sa.InvalidError, match="2 columns"):
+        twice.set_column("a", "a", [3])
+    with pytest.raises(sa.ColumnNameError, match="no column 'z'"):
+        table.set_column("z", "z", [3])
 
 
 def test_from_bytes_makes_the_columns_of_a_schema(host):
@@ -143,7 +143,7 @@ def test_from_bytes_makes_the_columns_of_a_schema(host):
 
 def test_the_count_of_a_counted_table_is_any_object_with_one_number(host):
     table = sa.table({"x": [7, 8, 0, 0]}, host)
-    for count in (np.array(2, "u4"), np.array([2], "u8"), sa.column("c", [2], "int32", host)):
+    for count in (np.array(2, "u4"), np.array([2], "u8"), sa.column([2], host, name="c", type="int32")):
         assert sa.counted_table(table, count).num_rows == 2
     assert sa.counted_table(table, np.array([2], "u8"), num_rows=3).num_rows == 3
     with pytest.raises(sa.TypeMismatch, match="the capacity is of type dict, expected a Table"):
@@ -171,22 +171,22 @@ def test_the_count_of_a_counted_table_is_any_object_with_one_number(host):
 )
 def test_reinterpret_needs_integers_of_the_same_width(host, found, wanted, possible):
     if found.startswith("timestamp"):
-        made = sa.column("n", [1, 2], ctx=host)._with_type_of_bytes(sa.DataType(found))
+        made = sa.column([1, 2], host, name="n")._with_type_of_bytes(sa.DataType(found))
     else:
-        made = sa.column("n", np.arange(2).astype(found), ctx=host)
+        made = sa.column(np.arange(2).astype(found), host, name="n")
     if possible:
-        assert sa.column("n", made, wanted, host, cast="reinterpret").type == wanted
+        assert sa.column(made, host, name="n", type=wanted, reinterpret=True).type == wanted
     else:
         with pytest.raises(
-            sa.TypeMismatch, match="cast='reinterpret' reads integers as others of the same width"
+            sa.TypeMismatch, match="reinterpret=True reads integers as others of the same width"
         ):
-            sa.column("n", made, wanted, host, cast="reinterpret")
+            sa.column(made, host, name="n", type=wanted, reinterpret=True)
 
 
 def test_reinterpreting_python_numbers(host):
-    column = sa.column("n", [2**32 - 1, None, 1], "int32", host, cast="reinterpret")
+    column = sa.column([2**32 - 1, None, 1], host, name="n", type="int32", reinterpret=True)
     assert column.to_pylist() == [-1, None, 1]
-    column = sa.column("n", [-1, 1], "uint8", host, cast="reinterpret")
+    column = sa.column([-1, 1], host, name="n", type="uint8", reinterpret=True)
     assert column.to_pylist() == [255, 1]
     assert build.SIGNED == ("c", "s", "i", "l")
     assert build.UNSIGNED == ("C", "S", "I", "L")

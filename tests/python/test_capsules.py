@@ -38,7 +38,7 @@ def test_a_table_of_capsules_consumes_each_once(anywhere):
 
 def test_a_capsule_of_the_host_is_shared():
     source = np.arange(5)
-    column = sa.column("x", source.__dlpack__(), ctx="host")
+    column = sa.column(source.__dlpack__(), "host", name="x")
     assert column.address == source.ctypes.data
     table = sa.table({"x": source.__dlpack__()}, "host")
     assert table["x"].address == source.ctypes.data
@@ -51,7 +51,7 @@ def test_memory_of_a_capsule_lives_as_long_as_its_column():
     source = np.arange(5).view(Released)
     gone = []
     weakref.finalize(source, gone.append, True)
-    column = sa.column("x", source.__dlpack__(), ctx="host")
+    column = sa.column(source.__dlpack__(), "host", name="x")
     del source
     gc.collect()
     assert (gone, column.to_pylist()) == ([], [0, 1, 2, 3, 4])
@@ -62,7 +62,7 @@ def test_memory_of_a_capsule_lives_as_long_as_its_column():
 
 def test_unnamed_columns_are_named_by_their_index(anywhere):
     first = np.arange(2)
-    column = sa.column("named", [5, 6], ctx=anywhere)
+    column = sa.column([5, 6], anywhere, name="named")
     given = [first, column, pa.array([7, 8]), capsule_of([1.5, 2.5])]
     table = sa.table(given, anywhere)
     assert table.to_pydict() == {"col_0": [0, 1], "named": [5, 6], "col_2": [7, 8], "col_3": [1.5, 2.5]}
@@ -142,8 +142,8 @@ FAILURES = {
         [a, b, np.arange(4096)[::2].__dlpack__()], sa.context("host").memory.child("small", 100)
     ),
     "a helper's": lambda a, b: xlog.export_arrow_device([a, b, 7], "host"),
-    "a column of another type": lambda a, b: sa.column("a", a, "int8", "host"),
-    "a column of no device": lambda a, b: sa.column("a", a, ctx="no device"),
+    "a column of another type": lambda a, b: sa.column(a, "host", name="a", type="int8"),
+    "a column of no device": lambda a, b: sa.column(a, "no device", name="a"),
     "a column that is too short": lambda a, b: sa.table({"x": [1, 2, 3]}, "host").append_column("a", a),
     "no place for a column": lambda a, b: sa.table({"x": [1, 2]}, "host").set_column(7, "a", a),
     "no count": lambda a, b: sa.counted_table(sa.table({"x": [1, 2]}, "host"), b),
@@ -161,10 +161,10 @@ def test_a_failed_import_consumes_no_capsule(failure):
 
 
 def test_saetas_own_memory_is_reimported_from_capsules(anywhere):
-    source = sa.column("x", [1, 2, 3], "int32", anywhere)
+    source = sa.column([1, 2, 3], anywhere, name="x", type="int32")
     table = sa.table({"a": xlog.dlpack_roundtrip(source, anywhere.device)}, anywhere)
     assert table["a"].address == source.address
-    again = sa.column("b", source.__dlpack__(), ctx=anywhere)
+    again = sa.column(source.__dlpack__(), anywhere, name="b")
     assert again.address == source.address
 
 
@@ -172,7 +172,7 @@ def test_tables_take_columns_and_counts_from_capsules(host):
     table = sa.table({"x": [1, 2]}, host)
     assert table.append_column("a", capsule_of([3, 4]))["a"].to_pylist() == [3, 4]
     assert table.add_column(0, "a", capsule_of([3, 4])).column_names == ["a", "x"]
-    assert table.with_column("x", capsule_of([3, 4])).to_pydict() == {"x": [3, 4]}
+    assert table.set_column("x", "x", capsule_of([3, 4])).to_pydict() == {"x": [3, 4]}
     assert sa.counted_table(table, capsule_of(np.array([1], np.uint32))).num_rows == 1
 
 
@@ -192,12 +192,12 @@ def test_device_arrays_of_capsules(anywhere):
 
 def test_device_arrays_of_counted_tables_have_the_valid_rows(anywhere):
     room = sa.table({"x": [7, 8, 0, 0]}, anywhere)
-    counted = sa.counted_table(room, sa.column("n", [2], "uint32", anywhere))
+    counted = sa.counted_table(room, sa.column([2], anywhere, name="n", type="uint32"))
     for pair in (counted.__arrow_c_device_array__(), xlog.export_arrow_device(counted, anywhere.device)):
         taken = sa.from_arrow(pair, anywhere)
         assert taken.to_pydict() == {"x": [7, 8]}
         assert taken["x"].address == room["x"].address
-    wrong = sa.counted_table(room, sa.column("n", [5], "uint32", anywhere))
+    wrong = sa.counted_table(room, sa.column([5], anywhere, name="n", type="uint32"))
     with pytest.raises(sa.OutOfRange):
         wrong.__arrow_c_device_array__()
 
@@ -220,7 +220,7 @@ def test_capsules_of_arrow_are_tables_and_columns(anywhere):
         column.__arrow_c_device_array__(),
         column.__arrow_c_device_stream__(),
     ):
-        assert sa.column("b", given, ctx=anywhere).to_pylist() == [1, 2]
+        assert sa.column(given, anywhere, name="b").to_pylist() == [1, 2]
     assert sa.table([pa.array([1, 2]).__arrow_c_array__()], anywhere).to_pydict() == {"col_0": [1, 2]}
 
 
@@ -240,7 +240,7 @@ def test_the_error_for_an_array_without_schema_says_what_to_pass(make, words):
         lambda capsule: sa.from_arrow(capsule, "host"),
         lambda capsule: sa.table(capsule, "host"),
         lambda capsule: sa.table([capsule], "host"),
-        lambda capsule: sa.column("a", capsule, ctx="host"),
+        lambda capsule: sa.column(capsule, "host", name="a"),
         lambda capsule: xlog.import_arrow_device(capsule, "host"),
         lambda capsule: xlog.export_arrow_device(capsule, "host"),
         lambda capsule: xlog.export_arrow_device([capsule], "host"),

@@ -20,7 +20,7 @@ def joined(tables):
 WAYS = {
     "views": lambda raw, ctx: sa.read_ipc(raw, ctx),
     "copy": lambda raw, ctx: sa.read_ipc(raw, ctx, copy=True),
-    "rechunk": lambda raw, ctx: sa.read_ipc(raw, ctx, rechunk=True),
+    "combine_chunks": lambda raw, ctx: sa.read_ipc(raw, ctx, combine_chunks=True),
     "scan": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx)),
     "scan of copies": lambda raw, ctx: joined(sa.scan_ipc(raw, ctx, copy=True)),
     "live stream": lambda raw, ctx: sa.read_ipc(io.BytesIO(raw), ctx),

@@ -481,7 +481,7 @@ def test_convert_keeps_the_rows(tmp_path, origin, target):
         opened = pa.ipc.new_file if origin == "in.arrow" else pa.ipc.new_stream
         with opened(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=70)
-    done = saeta("convert", path, tmp_path / target, "--batch-rows", 300, "--compression", "zstd", "--json")
+    done = saeta("convert", path, tmp_path / target, "--batch-size", 300, "--compression", "zstd", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["rows"] == 1000
     if target.endswith(".parquet"):

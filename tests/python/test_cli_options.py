@@ -91,7 +91,7 @@ def test_every_option_of_convert(monkeypatch):
     plain = {
         "to": None,
         "compression": None,
-        "batch_rows": None,
+        "batch_size": None,
         "columns": None,
         "as_json": False,
         "level": None,
@@ -104,7 +104,7 @@ def test_every_option_of_convert(monkeypatch):
         "lz4",
         "--level",
         3,
-        "--batch-rows",
+        "--batch-size",
         7,
         "--columns",
         "x",
@@ -112,7 +112,7 @@ def test_every_option_of_convert(monkeypatch):
     )
     assert run(monkeypatch, convert, "convert", "a", "b", *options) == (
         (Path("a"), Path("b")),
-        {"to": "file", "compression": "lz4", "batch_rows": 7, "columns": "x", "as_json": True, "level": 3},
+        {"to": "file", "compression": "lz4", "batch_size": 7, "columns": "x", "as_json": True, "level": 3},
     )
 
 

@@ -222,14 +222,14 @@ def test_sizes_of_batches_are_summarised():
 def test_the_output_of_convert(tmp_path, capsys, clock):
     path = write(tmp_path / "a.arrow", pa.table({"a": range(1000)}), 300)
     target = tmp_path / "b.PQ"
-    convert.run(path, target, to=None, compression=None, batch_rows=None, columns=None, as_json=False)
+    convert.run(path, target, to=None, compression=None, batch_size=None, columns=None, as_json=False)
     assert pq.ParquetFile(target).metadata.row_group(0).column(0).compression == "SNAPPY"
     assert printed(capsys) == [
         f"{target}: 1,000 rows, {human_bytes(target.stat().st_size)} of {human_bytes(path.stat().st_size)}, "
         "in 0.00 s",
         "",
     ]
-    convert.run(path, target, to="stream", compression="none", batch_rows=None, columns=None, as_json=True)
+    convert.run(path, target, to="stream", compression="none", batch_size=None, columns=None, as_json=True)
     assert printed_json(capsys) == {
         "source": str(path),
         "target": str(target),
@@ -253,7 +253,7 @@ def test_tab_separated_files_are_read(tmp_path, capsys):
     for name, columns in (("a.tsv", ["a", "b,c"]), ("a.TXT", ["a", "b"])):
         target = tmp_path / "out.arrow"
         convert.run(
-            tmp_path / name, target, to=None, compression=None, batch_rows=None, columns=None, as_json=True
+            tmp_path / name, target, to=None, compression=None, batch_size=None, columns=None, as_json=True
         )
         assert sa.read_ipc(target, "host").column_names == columns
 
@@ -262,7 +262,7 @@ def test_a_corrupt_csv_file_is_a_format_error(tmp_path):
     source, target = tmp_path / "a.csv", tmp_path / "a.arrow"
     source.write_text("a,b\n1,2\n3\n")
     with pytest.raises(sa.FormatError, match=f"^{source}: .*Expected 2 columns"):
-        convert.run(source, target, to=None, compression=None, batch_rows=None, columns=None, as_json=True)
+        convert.run(source, target, to=None, compression=None, batch_size=None, columns=None, as_json=True)
     assert not target.exists()
 
 

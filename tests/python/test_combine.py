@@ -150,7 +150,7 @@ def test_chunks_are_not_joined_where_a_copy_is_forbidden(anywhere):
 
 def test_masks_and_offsets_of_several_chunks(anywhere):
     column = sa.from_arrow(chunked([1, None], [3], type=pa.int32()), anywhere)
-    values, mask = column.to_numpy(with_mask=True)
+    values, mask = column.to_numpy(nulls="mask")
     assert mask.tolist() == [True, False, True]
     assert values[mask].tolist() == [1, 3]
     offsets, letters = sa.from_arrow(

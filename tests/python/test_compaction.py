@@ -175,6 +175,6 @@ def test_without_room_for_a_compact_copy_all_bytes_are_exported():
         few = table[:1900]
         ctx.synchronize()
         ctx.memory.trim()
-        ctx.budget = ctx.memory.statistics()["current"] + 1000
+        ctx.memory.limit = ctx.memory.statistics()["current"] + 1000
         assert sa.read_ipc(few.to_ipc_bytes(), "host").to_pylist() == few.to_pylist()
-        ctx.budget = None
+        ctx.memory.limit = None

@@ -24,24 +24,24 @@ def test_a_device_has_one_context(host):
     [(4096, 4096), ("8KiB", 8192), ("1.5 MiB", 1572864), ("10MB", 10_000_000), (None, None)],
 )
 def test_a_budget_is_a_number_or_a_text(host, given, limit):
-    host.budget = given
-    assert host.budget == limit
+    host.memory.limit = given
+    assert host.memory.limit == limit
     assert host.memory.statistics()["limit"] == limit
 
 
 def test_a_budget_can_be_a_share_of_the_device(host):
-    host.budget = "50%"
+    host.memory.limit = "50%"
     total = next(device.total_bytes for device in sa.devices() if device.name == "host")
-    assert host.budget == total // 2
+    assert host.memory.limit == total // 2
 
 
 def test_opening_a_context_again_with_another_budget_sets_it(host):
     """The cell of a notebook that opens the context is run again, with another budget."""
     for text, limit in (("4GiB", 4 << 30), ("2GiB", 2 << 30), ("2048 MiB", 2 << 30), ("3GiB", 3 << 30)):
         assert sa.context("host", budget=text) == host
-        assert host.budget == host.memory.limit == limit
+        assert host.memory.limit == limit
         assert sa.context("host") == host
-        assert host.budget == limit
+        assert host.memory.limit == limit
     host.memory.limit = None
     assert sa.context("host", budget=1 << 30).memory.limit == 1 << 30
 
@@ -54,18 +54,17 @@ def test_a_budget_is_never_set_below_what_is_in_use(host, shared):
         used = host.memory.statistics()["current"] + 1000
         for set_it in (
             lambda limit: sa.context("host", budget=limit),
-            lambda limit: setattr(host, "budget", limit),
             lambda limit: setattr(host.memory, "limit", limit),
         ):
-            host.budget = None
+            host.memory.limit = None
             with pytest.raises(sa.InvalidError, match=rf"{used - 1} bytes: .* and 1000 reserved"):
                 set_it(used - 1)
-            assert host.budget is None
+            assert host.memory.limit is None
             set_it(used)
-            assert host.budget == used
+            assert host.memory.limit == used
             with pytest.raises(sa.BudgetExceeded):
                 child.allocate(1)
-            assert child.budget == 1 << 20
+            assert child.memory.limit == 1 << 20
     del block
 
 
@@ -73,10 +72,10 @@ def test_a_refused_budget_reaches_no_option_and_a_refused_option_no_budget(host)
     block = host.allocate(4096)
     with pytest.raises(sa.InvalidError):
         sa.context("host", budget=1, stack="budget, direct")
-    assert host.budget is None
+    assert host.memory.limit is None
     with pytest.raises(sa.InvalidError, match="the stack"):
         sa.context("host", budget="1GiB", stack="logging, budget, direct")
-    assert host.budget is None
+    assert host.memory.limit is None
     del block
 
 
@@ -104,7 +103,7 @@ def test_threads_that_set_budgets_and_allocate_never_exceed_one(host):
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(work) for work in (set_budgets, allocate, set_budgets, allocate)]:
             done.result()
-    assert host.budget in budgets
+    assert host.memory.limit in budgets
     assert all("bytes are live" in text for text in refused)
 
 
@@ -112,8 +111,8 @@ def test_the_first_to_open_a_context_sets_its_budget(run_python):
     program = """
 import saeta as sa
 total = next(device.total_bytes for device in sa.devices() if device.name == "host")
-assert sa.context("host", budget="50%").budget == total // 2
-assert sa.context("host", budget="50%").budget == total // 2
+assert sa.context("host", budget="50%").memory.limit == total // 2
+assert sa.context("host", budget="50%").memory.limit == total // 2
 """
     done = run_python(program)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,10 +120,10 @@ assert sa.context("host", budget="50%").budget == total // 2
 
 def test_a_budget_below_the_allocated_bytes_is_refused(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
-    host.budget = "1GiB"
+    host.memory.limit = "1GiB"
     with pytest.raises(sa.InvalidError):
-        host.budget = held.nbytes // 2
-    assert host.budget == 1 << 30
+        host.memory.limit = held.nbytes // 2
+    assert host.memory.limit == 1 << 30
 
 
 def test_counters_count_and_reset(host, flights):
@@ -152,7 +151,7 @@ def test_memory_statistics_follow_allocations(host, flights):
 
 
 def test_views_of_foreign_memory_are_external_and_not_charged(host):
-    host.budget = 1
+    host.memory.limit = 1
     values = np.arange(1000)
     column = sa.from_dlpack(values, host)
     now = host.memory.statistics()
@@ -163,7 +162,7 @@ def test_views_of_foreign_memory_are_external_and_not_charged(host):
 
 def test_the_report_names_budget_and_tags(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
-    host.budget = "1GiB"
+    host.memory.limit = "1GiB"
     text = host.memory.report()
     assert "budget    1 GiB" in text
     assert f"{held.nbytes:,}"[:4] in text

@@ -58,17 +58,17 @@ def same(seen, expected):
 
 def require_equal(path, schema, batches, device):
     expected = pa.Table.from_batches(batches, schema)
-    for rechunk in (None, True, False):
-        seen = sa.read_ipc(path, device, copy=True, rechunk=rechunk)
-        assert same(seen, expected), rechunk
-        assert rechunk is not False or seen.num_batches == len(batches)
+    for combine_chunks in (None, True, False):
+        seen = sa.read_ipc(path, device, copy=True, combine_chunks=combine_chunks)
+        assert same(seen, expected), combine_chunks
+        assert combine_chunks is not False or seen.num_batches == len(batches)
     assert same(sa.read_ipc(path, device), expected)
     some = expected.column_names[::-3]
     assert same(sa.read_ipc(path, device, columns=some), expected.select(some))
     first, last = len(batches) // 3, len(batches) - len(batches) // 4
     part = pa.Table.from_batches(batches[first:last], schema)
-    for rechunk in (True, False):
-        seen = sa.read_ipc(path, device, batches=(first, last), columns=some, rechunk=rechunk)
+    for combine_chunks in (True, False):
+        seen = sa.read_ipc(path, device, batches=(first, last), columns=some, combine_chunks=combine_chunks)
         assert same(seen, part.select(some))
 
 
@@ -156,8 +156,8 @@ def test_utf8_is_validated_on_request(device, tmp_path, kind, codec, stream):
     ]
     path = tmp_path / "x.arrow"
     write(path, schema, batches, codec, stream=stream)
-    for rechunk, copy in itertools.product((True, False), (None, True)):
-        options = {"rechunk": rechunk, "copy": copy}
+    for combine_chunks, copy in itertools.product((True, False), (None, True)):
+        options = {"combine_chunks": combine_chunks, "copy": copy}
         assert sa.read_ipc(path, device, **options).num_rows == 104
         assert sa.read_ipc(path, device, batches=(0, 2), validate="utf8", **options).num_rows == 56
         with pytest.raises(sa.FormatError, match=r"batch 2: column 's': .*(row|index) 1\b"):

@@ -11,7 +11,7 @@ import saeta as sa
 
 def counted(ctx, rows, dtype=np.uint32):
     room = sa.table({"x": np.arange(6), "s": pa.array(["a", "b", None, "d", "", ""])}, ctx)
-    return sa.counted_table(room, sa.column("n", np.array([rows], dtype), ctx=ctx))
+    return sa.counted_table(room, sa.column(np.array([rows], dtype), ctx, name="n"))
 
 
 def test_the_count_is_read_once(anywhere):

@@ -82,12 +82,12 @@ def test_memory_copied_by_pyarrow_is_charged_and_freed(gpu: Any) -> None:
     before = gpu.saeta.memory.statistics()["current"]
     there = pa.array(np.arange(1000)).copy_to(gpu.memory_manager)
     assert gpu.saeta.memory.statistics()["current"] >= before + 8000
-    gpu.saeta.budget = before + 8200
+    gpu.saeta.memory.limit = before + 8200
     try:
         with pytest.raises(MemoryError, match="8"):
             pa.array(np.arange(1000)).copy_to(gpu.memory_manager)
     finally:
-        gpu.saeta.budget = None
+        gpu.saeta.memory.limit = None
     del there
     gpu.synchronize()
     assert gpu.saeta.memory.statistics()["current"] == before

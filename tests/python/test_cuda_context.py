@@ -83,12 +83,12 @@ def test_memory_is_charged_to_the_budget_of_the_device(ctx: Any) -> None:
     kept = ctx.new_buffer(4096)
     assert home.memory.statistics()["current"] == before + 4096
     assert home.memory.by_tag()["saeta.cuda"] >= 4096
-    home.budget = before + 8192
+    home.memory.limit = before + 8192
     try:
         with pytest.raises(MemoryError) as refused:
             ctx.new_buffer(1 << 20)
     finally:
-        home.budget = None
+        home.memory.limit = None
     assert isinstance(refused.value, sa.BudgetExceeded)
     assert refused.value.requested == 1 << 20
     del kept

@@ -170,7 +170,7 @@ def test_the_index_of_a_frame_is_imported_only_on_request(device):
 
 def test_a_host_context_uses_the_download_of_the_series(host):
     assert sa.from_arrow(Series(ROWS, Column(host, ROWS)), host).to_pylist() == ROWS.to_pylist()
-    assert sa.column("x", Series(ROWS, Column(host, ROWS)), ctx=host).to_pylist() == ROWS.to_pylist()
+    assert sa.column(Series(ROWS, Column(host, ROWS)), host, name="x").to_pylist() == ROWS.to_pylist()
 
 
 def test_objects_with_only_to_dlpack_are_imported(host):

@@ -64,7 +64,7 @@ class Received:
 def tables(ctx: sa.Context) -> list[sa.Table]:
     whole = sa.from_arrow(arrow_data.table(), ctx)
     flags = sa.from_dlpack(np.array([True, False, True]), "host")
-    symbols = sa.column("s", ["a", "b", "a"], ctx="host").as_symbols()
+    symbols = sa.column(["a", "b", "a"], "host", name="s").as_symbols()
     special = sa.table({"flags": flags, "s": symbols}, "host").to(ctx)
     parts = [whole, whole[3:20], whole[:0], whole.select([]), sa.concat_tables([whole, whole[5:9]]), special]
     return [*parts, whole.replace_schema_metadata({"key": "value"})]
@@ -112,13 +112,13 @@ def test_without_device_budget_a_table_is_sent_through_the_host_and_can_be_retri
         pytest.skip("needs a device with its own budget")
     table = sa.table({"a": np.arange(1000)}, ctx)[1:]
     ctx.synchronize()
-    ctx.budget = int(ctx.memory.statistics()["current"] or 0)
+    ctx.memory.limit = int(ctx.memory.statistics()["current"] or 0)
     header, frames = serialize(table, serializers=("cuda", "dask"), on_error="raise")
     assert header["serializer"] == "dask"
     with pytest.raises(OSError, match="does not fit") as refused:
         deserialize(header, frames)
     assert isinstance(refused.value.__cause__, sa.BudgetExceeded)
-    ctx.budget = None
+    ctx.memory.limit = None
     require_same(deserialize(header, frames), table)
 
 
@@ -268,7 +268,7 @@ def test_ucx_sends_memory_with_a_cuda_ipc_handle(ctx, monkeypatch, capable, room
 
 def test_a_table_in_one_slab_is_sent_without_a_copy(host, tmp_path):
     sa.table({"a": np.arange(1000)}, "host").write_ipc(tmp_path / "a.arrow")
-    table = sa.read_ipc(tmp_path / "a.arrow", host, copy=True, rechunk=True)
+    table = sa.read_ipc(tmp_path / "a.arrow", host, copy=True, combine_chunks=True)
     host.reset_counters()
     _, (_, body) = serialize(table, on_error="raise")
     assert copies(host) == 0
@@ -348,7 +348,7 @@ except saeta.MissingDependency as failure:
 
 def test_outside_of_workers_worker_context_is_the_process_context():
     assert saeta.dask.worker_context("host") == sa.context("host")
-    assert saeta.dask.worker_context("host", budget="1MiB").budget == sa.context("host").budget
+    assert saeta.dask.worker_context("host", budget="1MiB").memory.limit == sa.context("host").memory.limit
     with pytest.raises(sa.DeviceError):
         saeta.dask.worker_context("cuda:4711")
 
@@ -389,7 +389,7 @@ def test_workers_with_ucx_use_memory_with_cuda_ipc_handles(monkeypatch, address,
 
 def contexts_in_tasks(budget: str | None = None) -> dict[str, Any]:
     found = saeta.dask.worker_context("host", budget=budget)
-    return {"ctx": found, "again": saeta.dask.worker_context("host") == found, "budget": found.budget}
+    return {"ctx": found, "again": saeta.dask.worker_context("host") == found, "budget": found.memory.limit}
 
 
 @pytest.mark.parametrize(
@@ -476,13 +476,13 @@ def rows_of(tasks: list[Any]) -> list[int]:
 
 def test_files_become_tasks_of_consecutive_batches(tmp_path):
     write_parts(tmp_path, [[100, 200, 300], [50], [500, 10, 10]])
-    whole = saeta.dask.read_ipc(tmp_path, partition_bytes=8 * 300)
+    whole = saeta.dask.read_ipc(tmp_path, blocksize=8 * 300)
     assert rows_of(whole) == [300, 300, 50, 500, 20]
     found = dask.compute(*whole, scheduler="synchronous")
     assert [row for each in found for row in each["n"].to_pylist()] == list(range(1170))
-    assert rows_of(saeta.dask.read_ipc(tmp_path, partition_bytes=1)) == [100, 200, 300, 50, 500, 10, 10]
+    assert rows_of(saeta.dask.read_ipc(tmp_path, blocksize=1)) == [100, 200, 300, 50, 500, 10, 10]
     assert rows_of(saeta.dask.read_ipc(tmp_path)) == [1170]
-    assert rows_of(saeta.dask.read_ipc(str(tmp_path / "[02].arrow"), partition_bytes="2400 B")) == [
+    assert rows_of(saeta.dask.read_ipc(str(tmp_path / "[02].arrow"), blocksize="2400 B")) == [
         300,
         300,
         500,
@@ -493,7 +493,7 @@ def test_files_become_tasks_of_consecutive_batches(tmp_path):
 def test_only_the_tasks_read_message_bodies(tmp_path):
     write_parts(tmp_path, [[1_000_000], [1_000_000]])
     CountingFiles.taken = 0
-    tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), partition_bytes="8MB")
+    tasks = saeta.dask.read_ipc(str(tmp_path), filesystem=CountingFiles(), blocksize="8MB")
     assert 0 < CountingFiles.taken < 1_000_000, "the ends of the files"
     assert rows_of(tasks) == [1_000_000, 1_000_000]
     assert CountingFiles.taken > 16_000_000
@@ -502,7 +502,7 @@ def test_only_the_tasks_read_message_bodies(tmp_path):
 def test_read_options_reach_the_tasks(tmp_path):
     table = sa.table({"a": [1, 2], "b": [3, 4]}, "host")
     sa.concat_tables([table, table]).write_ipc(tmp_path / "a.arrow")
-    (task,) = saeta.dask.read_ipc(tmp_path / "a.arrow", columns="b", rechunk=True, device="host")
+    (task,) = saeta.dask.read_ipc(tmp_path / "a.arrow", columns="b", combine_chunks=True, device="host")
     found = task.compute(scheduler="synchronous")
     assert (found.column_names, found.num_batches, found["b"].to_pylist()) == (["b"], 1, [3, 4, 3, 4])
 
@@ -519,7 +519,7 @@ def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
     one = sa.table({"n": np.arange(1)}, "host")
     sa.concat_tables([one, one, one]).write_ipc(tmp_path / "a.arrows", format="stream")
     write_parts(tmp_path, [[2, 2]])
-    tasks = saeta.dask.read_ipc([tmp_path / "0.arrow", tmp_path / "a.arrows"], partition_bytes="1MiB")
+    tasks = saeta.dask.read_ipc([tmp_path / "0.arrow", tmp_path / "a.arrows"], blocksize="1MiB")
     assert sum(rows_of(tasks)) == 7
     with pa.ipc.new_file(str(tmp_path / "empty.arrow"), pa.schema([("n", pa.int64())])):
         pass
@@ -527,8 +527,8 @@ def test_streams_and_empty_files_are_read_as_a_whole(tmp_path):
     assert empty.compute(scheduler="synchronous").schema.names == ["n"]
 
 
-@pytest.mark.parametrize("partition_bytes", [1, 8 * 5, "1MiB"])
-def test_streams_and_files_in_any_order_are_read_once(tmp_path, partition_bytes):
+@pytest.mark.parametrize("blocksize", [1, 8 * 5, "1MiB"])
+def test_streams_and_files_in_any_order_are_read_once(tmp_path, blocksize):
     stream = tmp_path / "a.arrows"
     parts = [sa.table({"n": np.array(each)}, "host") for each in ([-1, -2], [-3])]
     sa.concat_tables(parts).write_ipc(stream, format="stream")
@@ -537,15 +537,15 @@ def test_streams_and_files_in_any_order_are_read_once(tmp_path, partition_bytes)
     for place, rows_before in enumerate((0, 6, 10)):
         sources = [*files[:place], stream, *files[place:]]
         expected = [*range(rows_before), -1, -2, -3, *range(rows_before, 10)]
-        tasks = saeta.dask.read_ipc(sources, partition_bytes=partition_bytes)
+        tasks = saeta.dask.read_ipc(sources, blocksize=blocksize)
         found = dask.compute(*tasks, scheduler="synchronous")
         assert [row for each in found for row in each["n"].to_pylist()] == expected
 
 
 def test_wrong_arguments_are_refused_before_files_are_opened(tmp_path):
     for wrong in (0, 1.5, None, "0"):
-        with pytest.raises(sa.InvalidError, match=r"partition_bytes is .*, expected a number of bytes"):
-            saeta.dask.read_ipc(tmp_path / "none.arrow", partition_bytes=wrong)
+        with pytest.raises(sa.InvalidError, match=r"blocksize is .*, expected a number of bytes"):
+            saeta.dask.read_ipc(tmp_path / "none.arrow", blocksize=wrong)
     with pytest.raises(sa.TypeMismatch, match=r"client is of type str, expected distributed\.Client"):
         saeta.dask.read_ipc(tmp_path / "none.arrow", "host")
 

@@ -290,7 +290,7 @@ def test_files_are_read_by_batches_and_written_by_workers(client, workers, tmp_p
     parts = [sa.table({"n": np.arange(1000 * each, 1000 * each + 700)}, "host") for each in range(6)]
     for number in range(2):
         sa.concat_tables(parts[3 * number : 3 * number + 3]).write_ipc(tmp_path / f"{number}.arrow")
-    tables = saeta.dask.read_ipc(tmp_path, client, partition_bytes=8 * 700)
+    tables = saeta.dask.read_ipc(tmp_path, client, blocksize=8 * 700)
     assert len(tables) == 6
     assert [each["rows"] for each in gather(client, client.map(dask_tasks.arrived, tables))] == [700] * 6
     assert all(each["own"] for each in gather(client, client.map(dask_tasks.arrived, tables, pure=False)))

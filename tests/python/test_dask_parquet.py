@@ -38,19 +38,19 @@ def size_of_group(folder: Any) -> int:
 
 def test_files_become_tasks_of_consecutive_row_groups(folder):
     most = 2 * size_of_group(folder)
-    tasks = saeta.dask.read_parquet(folder, partition_bytes=most, device="host")
+    tasks = saeta.dask.read_parquet(folder, blocksize=most, device="host")
     assert values(tasks) == [list(range(20)), list(range(20, 40)), list(range(40, 60))]
     parts = dask.compute(*tasks, scheduler="synchronous")
     whole = sa.read_parquet(folder, "host")
     assert {str(part.schema) for part in parts} == {str(whole.schema)}
     assert parts[1]["year"].to_pylist() == [2023] * 10 + [2024] * 10
     assert values(saeta.dask.read_parquet(folder, device="host")) == [list(range(60))]
-    assert len(saeta.dask.read_parquet(folder, partition_bytes=1, device="host")) == 6
+    assert len(saeta.dask.read_parquet(folder, blocksize=1, device="host")) == 6
 
 
 def test_row_groups_that_can_not_match_have_no_task(folder):
     chosen = [("year", "=", 2024), ("n", ">=", 45)]
-    tasks = saeta.dask.read_parquet(folder, filters=chosen, columns="n", partition_bytes=1, device="host")
+    tasks = saeta.dask.read_parquet(folder, filters=chosen, columns="n", blocksize=1, device="host")
     assert values(tasks) == [list(range(45, 50)), list(range(50, 60))]
     (empty,) = saeta.dask.read_parquet(folder, filters=[("n", ">", 99)], device="host")
     assert empty.compute(scheduler="synchronous").schema.names == ["n", "year"]
@@ -61,8 +61,8 @@ def test_arguments_are_checked_before_a_task_is_made(folder):
         saeta.dask.read_parquet(folder, engine="fast")
     with pytest.raises(sa.TypeMismatch, match=r"expected distributed\.Client"):
         saeta.dask.read_parquet(folder, "host")
-    with pytest.raises(sa.InvalidError, match="partition_bytes"):
-        saeta.dask.read_parquet(folder, partition_bytes=0)
+    with pytest.raises(sa.InvalidError, match="blocksize"):
+        saeta.dask.read_parquet(folder, blocksize=0)
     with pytest.raises(sa.MissingFileError):
         saeta.dask.read_parquet(folder / "none.parquet")
 

@@ -86,7 +86,7 @@ def test_several_sources_can_be_given_in_every_form(device, folder, way):
     made = WAYS[way]
     assert values(sa.read_ipc(made(folder, paths), device)) == list(range(30))
     assert scanned(made(folder, paths), device) == list(range(30))
-    assert scanned(made(folder, paths), device, batch_rows=7, window=100, copy=True) == list(range(30))
+    assert scanned(made(folder, paths), device, batch_size=7, window=100, copy=True) == list(range(30))
 
 
 def test_a_list_keeps_its_order_and_may_repeat(host, folder):
@@ -159,7 +159,7 @@ def test_batches_by_number_through_all_files(device, folder):
             expected = list(itertools.chain.from_iterable(parts[number] for number in chosen))
             assert values(sa.read_ipc(folder, device, batches=wanted, **more)) == expected
             assert scanned(folder, device, batches=wanted, **more) == expected
-            assert scanned(folder, device, batches=wanted, batch_rows=3, **more) == expected
+            assert scanned(folder, device, batches=wanted, batch_size=3, **more) == expected
         files = f"{folder}/[01].arrow"  # without the stream, whose number of batches is unknown
         assert scanned(files, device, batches=slice(-2, None), **more) == [14, 15, 16, 17, 18, 19]
         assert scanned(files, device, batches=slice(None, None, 4), **more) == [0, 1, 2, 3, 14, 15, 16, 17]
@@ -203,7 +203,12 @@ def test_every_type_of_files_and_streams_compressed_or_not(device, tmp_path):
     for number, (stream, compression) in enumerate(itertools.product((False, True), (None, "lz4", "zstd"))):
         part = table.slice(number * 20, 20)
         write(tmp_path / f"{number}.arrow", part, stream=stream, compression=compression, rows=7)
-    for options in ({}, {"rechunk": True}, {"rechunk": False, "copy": True}, {"columns": ["string", "int8"]}):
+    for options in (
+        {},
+        {"combine_chunks": True},
+        {"combine_chunks": False, "copy": True},
+        {"columns": ["string", "int8"]},
+    ):
         columns = options.get("columns", table.column_names)
         seen = sa.read_ipc(tmp_path, device, **options).to_arrow()
         assert seen.to_pydict() == table.select(columns).to_pydict()
@@ -250,7 +255,7 @@ def test_files_on_the_host_are_viewed(host, folder):
         assert host.memory.statistics()["current"] == 0, "views must not allocate"
         assert table.num_batches == 9
     with pytest.raises(sa.ExchangeError, match="batches can't be joined without a copy"):
-        sa.read_ipc(folder, host, copy=False, rechunk=True)
+        sa.read_ipc(folder, host, copy=False, combine_chunks=True)
 
 
 def test_progress_counts_the_batches_of_all_files(host, folder):

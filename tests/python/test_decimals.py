@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 from property_settings import examples
 from sim_devices import DEVICES, contexts_of
 
@@ -84,7 +85,7 @@ def check_casts(random, ctx):
     values = [None if each is None else scaled(each, type_.scale) for each in numbers]
     for name in ("float64", "float32", "float16"):
         dtype = np.dtype(name)
-        rows = column.cast(name, cast="round").to_pylist()
+        rows = column.cast(name, round=True).to_pylist()
         for got, value in zip(rows, values, strict=True):
             if value is None or not is_finite(value, dtype):
                 assert got == (None if value is None else float("inf") if value > 0 else float("-inf"))
@@ -100,10 +101,10 @@ def check_integers(column, values, name):
     whole = [None if value is None else nearest_integer(value) for value in values]
     fits = [each is None or limits.min <= each <= limits.max for each in whole]
     if all(fits):
-        assert column.cast(name, cast="round").to_pylist() == whole
+        assert column.cast(name, round=True).to_pylist() == whole
     else:
         with pytest.raises(sa.OutOfRange, match=f"in row {fits.index(False)} has no {name}"):
-            column.cast(name, cast="round")
+            column.cast(name, round=True)
     equal = [
         fit and (value is None or each == Fraction(value))
         for fit, each, value in zip(fits, whole, values, strict=True)
@@ -135,15 +136,15 @@ def test_decimals_of_every_width_are_cast(device, make):
     assert column.slice(1, 2).cast("float32").to_pylist() == [None, -3.5]
     with pytest.raises(sa.OutOfRange, match=r"the decimal.* in row 0 has no equal int64"):
         column.cast("int64")
-    assert column.cast("int64", cast="round").to_pylist() == [1, None, -4, 7]
+    assert column.cast("int64", round=True).to_pylist() == [1, None, -4, 7]
     with pytest.raises(sa.OutOfRange, match="in row 2 has no uint8"):
-        column.cast("uint8", cast="round")
+        column.cast("uint8", round=True)
 
 
 def test_one_tenth_is_cast_to_pythons_float(device):
     column = column_of([1], pa.decimal128(38, 1), device)
     assert column.cast("float64").to_pylist() == [0.1]
-    with pytest.raises(sa.OutOfRange, match=r"permit rounding \(cast='round'\)"):
+    with pytest.raises(sa.OutOfRange, match=r"permit rounding \(round=True\)"):
         column.cast("int64")
 
 
@@ -151,7 +152,7 @@ def test_the_extreme_values_of_each_width_are_cast(device):
     for make, most in TYPES.items():
         largest = 10**most - 1
         column = column_of([largest, -largest], make(most, 0), device)
-        assert column.cast("float64", cast="round").to_pylist() == [float(largest), -float(largest)]
+        assert column.cast("float64", round=True).to_pylist() == [float(largest), -float(largest)]
     bits = struct.pack("<4Q", 0, 0, 0, 2**63)  # the smallest 256-bit integer exceeds the precision
     lowest = pa.Array.from_buffers(pa.decimal256(76, 0), 1, [None, pa.py_buffer(bits)])
     converted = sa.from_arrow(lowest, device, as_column=True).cast("float64")
@@ -185,12 +186,12 @@ def test_decimals_are_exported_as_tensors_with_a_dtype(device):
     assert (
         table["price"].to_numpy(dtype="float32", fill=9).tolist() == np.float32([1.25, -3.5, 9, 0.1]).tolist()
     )
-    values, valid = table["price"].to_numpy(dtype="float64", with_mask=True)
+    values, valid = table["price"].to_numpy(dtype="float64", nulls="mask")
     assert (values[valid].tolist(), valid.tolist()) == ([1.25, -3.5, 0.1], [True, True, False, True])
     np.testing.assert_array_equal(
         table.to_numpy(dtype="float64", fill=0), [[1.25, 1.0], [-3.5, 0.0], [0.0, 3.0], [0.1, 4.0]]
     )
-    values, valid = table.to_numpy(dtype="float32", with_mask=True)
+    values, valid = table.to_numpy(dtype="float32", nulls="mask")
     assert valid.tolist() == [[True, True], [True, False], [False, True], [True, True]]
     whole = column_of([700, 800], pa.decimal64(12, 2), device)
     assert whole.to_numpy(dtype="int64").tolist() == [7, 8]
@@ -230,9 +231,9 @@ def test_a_loader_converts_decimals_on_request(host, make):
     source = pa.table({"price": pa.array(values, make(TYPES[make], 2)), "n": [1.0, 2.0, 3.0]})
     table = sa.from_arrow(source, host)
     how = {"batch_size": 3, "to": "numpy", "dtype": "float32"}
-    matrix = next(iter(sa.loader(table, host, matrix=True, nulls="nan", **how)))
+    matrix = next(iter(sa.loader(table, host, matrix=True, **grouped({"nulls": "nan", **how}))))
     np.testing.assert_array_equal(matrix, np.array([[1.25, 1], [-3.5, 2], [np.nan, 3]], np.float32))
-    batch = next(iter(sa.loader(table, host, fill=0, **how)))
+    batch = next(iter(sa.loader(table, host, **grouped({"fill": 0, **how}))))
     assert batch["price"].tolist() == [1.25, -3.5, 0]
     assert batch["price"].dtype == np.float32
     named = next(iter(sa.loader(table, host, batch_size=2, to="numpy", dtype={"price": "float64"})))

@@ -13,6 +13,7 @@ import pytest
 
 import saeta as sa
 from loader_files import write_ipc, write_parquet
+from loader_options import grouped
 from sim_devices import DEVICES, contexts_of
 
 pl = pytest.importorskip("polars")
@@ -64,7 +65,7 @@ def column(kind, ctx, rows=(0, 1, 0)):
 
 
 def codes_of(source, ctx, **options):
-    loader = sa.loader(source, ctx, batch_size=3, to="numpy", **options)
+    loader = sa.loader(source, ctx, batch_size=3, to="numpy", **grouped(options))
     return [code for batch in loader for code in batch["k"].tolist()], loader.codes["k"]
 
 
@@ -80,7 +81,7 @@ def test_to_numpy_decodes_dictionaries(ctx, kind):
 
 @kinds
 def test_to_numpy_returns_a_mask_with_decoded_values(ctx, kind):
-    values, valid = column(kind, ctx, (0, None, 1)).to_numpy(with_mask=True)
+    values, valid = column(kind, ctx, (0, None, 1)).to_numpy(nulls="mask")
     assert valid.tolist() == [True, False, True]
     assert values[valid].tolist() == column(kind, ctx).to_numpy()[:2].tolist()
 
@@ -122,7 +123,7 @@ def test_nulls_are_filled_with_a_value_of_the_type(ctx, kind):
 def test_python_values_become_a_dictionary_of_the_type(kind):
     first, last = PAIRS[kind].to_pylist()
     wanted = column(kind, "host").type
-    made = sa.column("k", [first, None, last, first], wanted, "host")
+    made = sa.column([first, None, last, first], "host", name="k", type=wanted)
     assert made.type == wanted
     assert made.to_pylist() == [first, None, last, first]
     assert made.to_arrow().chunk(0).to_pylist() == [first, None, last, first]
@@ -130,19 +131,19 @@ def test_python_values_become_a_dictionary_of_the_type(kind):
 
 def test_more_values_than_the_index_type_can_number_are_refused():
     wanted = sa.DataType("dictionary<values=int64, indices=int8>")
-    assert len(sa.column("k", list(range(128)), wanted, "host")) == 128
+    assert len(sa.column(list(range(128)), "host", name="k", type=wanted)) == 128
     with pytest.raises(sa.InvalidError, match="column 'k' has 129 different values, more than dictionary<"):
-        sa.column("k", list(range(129)), wanted, "host")
+        sa.column(list(range(129)), "host", name="k", type=wanted)
     with pytest.raises(sa.TypeMismatch, match="row 1 is 'x', of type str, and int64 is a type of numbers"):
-        sa.column("k", [1, "x"], wanted, "host")
+        sa.column([1, "x"], "host", name="k", type=wanted)
 
 
 @pytest.mark.parametrize("values", [[[1], [2, 3]], [{"a": 1}, {"a": 2}]])
 def test_nested_values_can_be_dictionary_encoded(values):
     wanted = sa.from_arrow(pa.table({"k": pa.DictionaryArray.from_arrays([0, 1], pa.array(values))}), "host")
-    column = sa.column("k", [*values, None, values[0]], wanted["k"].type, "host")
+    column = sa.column([*values, None, values[0]], "host", name="k", type=wanted["k"].type)
     assert column.to_pylist() == [*values, None, values[0]]
-    assert column.to_numpy(with_mask=True)[1].tolist() == [True, True, False, True]
+    assert column.to_numpy(nulls="mask")[1].tolist() == [True, True, False, True]
 
 
 @kinds
@@ -234,7 +235,10 @@ def test_a_loader_decodes_dictionaries_of_numbers_with_a_dtype(ctx):
         source, ctx, batch_size=3, to="numpy", columns=["k", "x"], dtype="float32", matrix=True
     )
     assert rows.tolist() == [[3, 0.5], [1, 1.5], [3, 2.5]]
-    with pytest.raises(sa.TypeMismatch, match=r"column 'k' is a dictionary: .*codes=True, or dtype=\{'k': "):
+    with pytest.raises(
+        sa.TypeMismatch,
+        match=r"column 'k' is a dictionary: .*codes=True, both in tensor_options, or dtype=\{'k': ",
+    ):
         sa.loader(source, ctx, batch_size=3, to="numpy")
     with pytest.raises(sa.TypeMismatch, match=r"column 'city' is a dictionary: .*codes=True$"):
         sa.loader(source, ctx, batch_size=3, to="numpy", columns="city", dtype="float32")
@@ -242,7 +246,15 @@ def test_a_loader_decodes_dictionaries_of_numbers_with_a_dtype(ctx):
 
 def test_codes_can_be_columns_of_a_matrix(ctx):
     source = sa.table({"k": column("text", ctx), "x": [0.5, 1.5, 2.5]}, ctx)
-    [rows] = sa.loader(source, ctx, batch_size=3, to="numpy", codes=True, matrix=True, dtype="float64")
+    [rows] = sa.loader(
+        source,
+        ctx,
+        batch_size=3,
+        to="numpy",
+        matrix=True,
+        dtype="float64",
+        tensor_options=sa.TensorOptions(codes=True),
+    )
     assert rows.tolist() == [[0, 0.5], [1, 1.5], [0, 2.5]]
 
 

@@ -97,13 +97,13 @@ def test_dictionary_values_are_counted_for_each_row(host):
 
 def test_text_is_truncated_before_conversion_to_python(host):
     long = "é" * (1 << 20)
-    column = sa.column("long", pa.array([long, None]), ctx=host)
+    column = sa.column(pa.array([long, None]), host, name="long")
     assert [value and len(value) for value in column._raw_values(128)] == [128, None]
     assert "é" * 35 + "…" in repr(column)
     wide = "\N{GRINNING FACE}"  # four bytes in UTF-8
-    assert wide * 36 in repr(sa.column("whole", [wide * 36], ctx=host))
-    assert wide * 35 + "…" in repr(sa.column("cut", [wide * 37], ctx=host))
-    nested = sa.column("n", pa.array([[["y" * 200] * 100] * 100]), ctx=host)
+    assert wide * 36 in repr(sa.column([wide * 36], host, name="whole"))
+    assert wide * 35 + "…" in repr(sa.column([wide * 37], host, name="cut"))
+    nested = sa.column(pa.array([[["y" * 200] * 100] * 100]), host, name="n")
     raw = nested._raw_values(128)[0]
     assert sum(1 + len(inner) for inner in raw) <= 128
     assert {len(text) for inner in raw for text in inner} == {128}

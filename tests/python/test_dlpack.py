@@ -178,7 +178,7 @@ def test_a_type_error_raised_by_the_producer_is_propagated(host, monkeypatch):
         with pytest.raises(TypeError, match="the tensor is sparse"):
             sa.from_dlpack(Broken(), host, **keywords)
         with pytest.raises(TypeError, match="the tensor is sparse"):
-            sa.column("x", Broken(), ctx=host)
+            sa.column(Broken(), host, name="x")
     on_device = Broken((2, 0))
     with pytest.raises(TypeError, match="the tensor is sparse"):
         sa.from_dlpack(on_device, host)
@@ -228,12 +228,12 @@ def test_a_capsule_is_consumed_once(host):
 
 
 def test_a_refused_import_leaves_the_tensor_in_its_capsule(host):
-    host.budget = 10
+    host.memory.limit = 10
     capsule = np.arange(1000).__dlpack__()
     with pytest.raises(sa.BudgetExceeded):
         sa.from_dlpack(capsule, host, copy=True)
     assert capsule_name(capsule) == "dltensor"
-    host.budget = None
+    host.memory.limit = None
     assert len(sa.from_dlpack(capsule, host, copy=True)) == 1000
 
 
@@ -558,15 +558,15 @@ def strided(capsule, shape, odd):
 def test_a_schema_names_the_columns_of_a_matrix(host):
     source = np.asfortranarray(np.arange(6, dtype=np.int32).reshape(3, 2))
     schema = sa.schema([("a", "int32"), ("b", "uint32")])
-    with pytest.raises(sa.TypeMismatch, match=r"column 'b' of uint32.*cast='reinterpret'"):
+    with pytest.raises(sa.TypeMismatch, match=r"column 'b' of uint32.*reinterpret=True"):
         sa.table(source, host, schema=schema)
-    table = sa.table(source, host, schema=schema, cast="reinterpret")
+    table = sa.table(source, host, schema=schema, reinterpret=True)
     assert table.schema == schema
     assert table["b"].to_pylist() == [1, 3, 5]
     assert table["b"].address == source[:, 1:].ctypes.data
     for wrong in ("float32", "int64", "date32"):
         with pytest.raises(sa.TypeMismatch, match="int32"):
-            sa.table(source, host, schema=sa.schema([("a", "int32"), ("b", wrong)]), cast="reinterpret")
+            sa.table(source, host, schema=sa.schema([("a", "int32"), ("b", wrong)]), reinterpret=True)
     with pytest.raises(sa.TypeMismatch, match="2 columns and the schema 1 fields"):
         sa.table(source, host, schema=sa.schema([("a", "int32")]))
 
@@ -574,11 +574,11 @@ def test_a_schema_names_the_columns_of_a_matrix(host):
 def test_invalid_arguments_for_a_matrix_are_refused(host):
     source = np.zeros((2, 2), np.int32)
     with pytest.raises(sa.InvalidError, match="columns=True"):
-        sa.from_dlpack(source, host, cast="reinterpret")
-    with pytest.raises(sa.InvalidError, match="expected 'reinterpret'"):
-        sa.from_dlpack(source, host, columns=True, cast="same")
+        sa.from_dlpack(source, host, reinterpret=True)
+    with pytest.raises(sa.Error, match="reinterpret=str 'same'"):
+        sa.from_dlpack(source, host, columns=True, reinterpret="same")
     with pytest.raises(sa.InvalidError, match="no type is given"):
-        sa.table({"a": [1]}, host, cast="reinterpret")
+        sa.table({"a": [1]}, host, reinterpret=True)
     with pytest.raises(BufferError, match="ndim is 1 and a table of columns has two"):
         sa.table(np.arange(3), host)
 

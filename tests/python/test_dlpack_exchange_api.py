@@ -156,11 +156,11 @@ def test_tensors_are_allocated_under_the_budget_and_freed(host, table):
     gc.collect()
     host.synchronize()
     assert host.memory.statistics()["current"] == before
-    host.budget = before + 47
+    host.memory.limit = before + 47
     assert table.allocate(ctypes.byref(prototype), ctypes.byref(out), None, set_error) == -1
     assert not out
     shape[0] = -1
-    host.budget = None
+    host.memory.limit = None
     assert table.allocate(ctypes.byref(prototype), ctypes.byref(out), None, set_error) == -1
     assert [kind for kind, _ in said] == [b"MemoryError", b"BufferError"]
     assert b"-1" in said[1][1]

@@ -32,7 +32,7 @@ def test_arguments_that_dlpack_does_not_allow_are_refused(host, keywords):
 
 
 def test_a_bare_capsule_is_imported_into_the_context_of_its_device(host):
-    column = sa.column("x", np.arange(3, dtype=np.int32), ctx=host)
+    column = sa.column(np.arange(3, dtype=np.int32), host, name="x")
     taken = sa.from_dlpack(column.__dlpack__())
     assert taken.to_pylist() == [0, 1, 2]
     assert (taken.device, taken.address) == (column.device, column.address)

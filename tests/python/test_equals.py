@@ -66,7 +66,7 @@ def test_every_type_is_compared_on_every_device(anywhere, name):
 
 
 def test_chunks_that_share_memory_are_compared_by_their_rows(anywhere):
-    numbers = sa.column("n", [1, 2, 3], "int64", anywhere)
+    numbers = sa.column([1, 2, 3], anywhere, name="n", type="int64")
     table = sa.table({"n": numbers}, anywhere)
     twice = sa.concat_tables([table, table])
     shifted = sa.concat_tables([table[:1], table, table[1:]])
@@ -109,7 +109,7 @@ def test_names_are_compared_for_tables_but_not_for_columns(host):
     assert not one.equals(other)
     assert one["a"].equals(other["b"])
     assert one["a"].equals(other["b"], check_metadata=True)
-    assert not one["a"].equals(sa.column("a", [1, None], "int32", host))
+    assert not one["a"].equals(sa.column([1, None], host, name="a", type="int32"))
 
 
 @pytest.mark.parametrize("other", [5, None, [1, 2], pa.array([1, 2]), pa.table({"a": [1, 2]})])
@@ -168,10 +168,12 @@ def test_two_imports_of_the_same_frame_are_equal(host):
 
 
 def test_symbols_are_compared_by_their_numbers(host):
-    one = sa.column("s", ["b", "a", None, "b"], "string", host).as_symbols()
+    one = sa.column(["b", "a", None, "b"], host, name="s", type="string").as_symbols()
     assert one.equals(
-        sa.column("t", pa.array(["b", "a", None, "b"]).dictionary_encode(), ctx=host).as_symbols()
+        sa.column(pa.array(["b", "a", None, "b"]).dictionary_encode(), host, name="t").as_symbols()
     )
-    assert not one.equals(sa.column("s", ["b", "a", None, "a"], "string", host).as_symbols())
-    assert not one.equals(sa.column("s", ["b", "a", None, "b"], "string", host))
-    assert not one.equals(sa.column("s", ["b", "a", None, "b"], "string", host).as_symbols(sa.SymbolTable()))
+    assert not one.equals(sa.column(["b", "a", None, "a"], host, name="s", type="string").as_symbols())
+    assert not one.equals(sa.column(["b", "a", None, "b"], host, name="s", type="string"))
+    assert not one.equals(
+        sa.column(["b", "a", None, "b"], host, name="s", type="string").as_symbols(sa.SymbolTable())
+    )

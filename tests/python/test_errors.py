@@ -45,7 +45,7 @@ def test_classes_derive_from_error_and_from_the_built_in(kind, built_in):
 
 
 def test_a_refusal_carries_its_numbers(host, flights):
-    host.budget = 1_000_000
+    host.memory.limit = 1_000_000
     with pytest.raises(sa.BudgetExceeded) as caught:
         sa.read_ipc(flights, host, copy=True)
     refusal = caught.value
@@ -72,7 +72,7 @@ def test_a_refusal_has_separate_numbers_for_peak_and_current(host):
 
 def test_a_refusal_names_the_owners(host, flights):
     held = sa.read_ipc(flights, host, copy=True)
-    host.budget = held.nbytes + 1_000_000
+    host.memory.limit = held.nbytes + 1_000_000
     with pytest.raises(MemoryError) as caught:
         sa.read_ipc(flights, host, copy=True)
     assert isinstance(caught.value, sa.BudgetExceeded)
@@ -170,4 +170,4 @@ def test_error_codes_of_the_library_raise_their_class(host):
     with pytest.raises(sa.TypeMismatch):
         sa.Column.from_chunks([column, sa.table({"a": ["x"]}, host)["a"]])
     with pytest.raises(sa.InvalidError, match="lots"):
-        host.budget = "lots"
+        host.memory.limit = "lots"

@@ -65,7 +65,7 @@ def test_a_copy_is_made_on_request(host):
     for copy, shared in ((None, True), (False, True), (True, False)):
         assert (sa.from_arrow(frame, host, copy=copy)["a"].address == address) == shared
     wide = pd.array(np.arange(4), "Int64")
-    ours = sa.column("a", wide, "int64", host)
+    ours = sa.column(wide, host, name="a", type="int64")
     assert ours.address == wide._data.ctypes.data, "the import must be a view"
 
 
@@ -236,7 +236,7 @@ def test_options_of_a_loader_may_only_name_yielded_columns():
         ({"dtype": {"q": "int8"}}, False, {"dtype": "int64"}, {"dtype": "int64"}),
         ({"dtype": "int8"}, False, {"dtype": "int64"}, {"dtype": "int64"}),
         ({}, False, {"order": "row", "codes": False}, {"order": "row"}),
-        ({"nulls": "mask"}, True, {}, {"with_mask": True}),
+        ({"nulls": "mask"}, True, {}, {"nulls": "mask"}),
         ({"nulls": "nan"}, True, {}, {"nulls": "nan"}),
         ({"nulls": "nan"}, False, {}, {}),
         ({"nulls": "nan", "dtype": "float32"}, False, {}, {"nulls": "nan", "dtype": "float32"}),
@@ -244,7 +244,7 @@ def test_options_of_a_loader_may_only_name_yielded_columns():
         ({"fill": {"k": 7}}, False, {}, {"fill": 7}),
         ({"fill": {"q": 7}}, False, {}, {}),
         ({"nulls": "fill"}, False, {}, {"fill": 0}),
-        ({"nulls": "mask", "fill": 7}, False, {}, {"with_mask": True}),
+        ({"nulls": "mask", "fill": 7}, False, {}, {"nulls": "mask"}),
         ({"nulls": {"k": "fill"}, "fill": {"k": 3}}, False, {}, {"fill": 3}),
     ],
 )

@@ -25,9 +25,7 @@ def uses(ctx: sa.Context, table: sa.Table, path: str) -> dict[str, Any]:
         "table column": lambda n: table.column(n),
         "select": lambda n: table.select(n),
         "select several": lambda n: table.select([0, n]),
-        "drop": lambda n: table.drop(n),
         "drop_columns": lambda n: table.drop_columns([n]),
-        "remove_column": lambda n: table.remove_column(n),
         "set_column": lambda n: table.set_column(n, "b", [1, 2]),
         "add_column": lambda n: table.add_column(n, "b", [1, 2]),
         "table slice": lambda n: table.slice(n),
@@ -42,7 +40,7 @@ def uses(ctx: sa.Context, table: sa.Table, path: str) -> dict[str, Any]:
         "schema item": lambda n: schema[n],
         "allocate": lambda n: ctx.allocate(n),
         "alignment": lambda n: ctx.allocate(10, alignment=n),
-        "budget": lambda n: setattr(ctx, "budget", n),
+        "budget": lambda n: setattr(ctx.memory, "limit", n),
         "context budget": lambda n: sa.context("host", budget=n),
         "reserve": lambda n: ctx.memory.reserve(n),
         "use": lambda n: sa.use(n, reads=column).__enter__(),
@@ -55,7 +53,7 @@ def uses(ctx: sa.Context, table: sa.Table, path: str) -> dict[str, Any]:
         "in flight": lambda n: sa.scan_ipc(path, ctx, in_flight=n),
         "counted": lambda n: sa.counted_table(table, [1], num_rows=n),
         "type": lambda n: sa.DataType(n),
-        "batch rows": lambda n: sa.read_parquet(path, ctx, batch_rows=-abs(n)),
+        "batch rows": lambda n: sa.read_parquet(path, ctx, batch_size=-abs(n)),
     }
 
 
@@ -64,9 +62,7 @@ WAYS = [
     "table column",
     "select",
     "select several",
-    "drop",
     "drop_columns",
-    "remove_column",
     "set_column",
     "add_column",
     "table slice",
@@ -135,7 +131,7 @@ def test_text_without_utf8_encoding_is_not_a_name(host: sa.Context, text: str) -
     assert text not in table
     assert text not in table.schema
     assert table.schema.field(0).type != text
-    for ask in (lambda: table[text], lambda: table.schema.field(text), lambda: table.drop(text)):
+    for ask in (lambda: table[text], lambda: table.schema.field(text), lambda: table.drop_columns(text)):
         with pytest.raises(sa.ColumnNameError):
             ask()
 

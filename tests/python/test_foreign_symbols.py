@@ -22,7 +22,7 @@ FOREIGN = pa.table([pa.array(IDS, pa.uint32())], schema=pa.schema([FIELD]))
 @pytest.fixture(autouse=True)
 def _names_of_something_else():
     """Adds names to the process's symbol table, so that small ids would have wrong names."""
-    sa.symbols.intern_all([f"something else {i}" for i in range(6)])
+    sa.SymbolTable.default().intern_all([f"something else {i}" for i in range(6)])
 
 
 def names_of_xlog():
@@ -68,7 +68,7 @@ def through_concat(table, ctx):
 
 
 def through_columns(table, ctx):
-    return sa.table([sa.column(table["city"].field, table["city"])], ctx)
+    return sa.table([sa.column(table["city"], name=table["city"].field)], ctx)
 
 
 def through_schema(table, ctx):
@@ -153,9 +153,9 @@ def test_ids_get_the_names_of_a_given_table(anywhere):
     assert table["city"].as_symbols(names).to_pylist() == expected
     assert sa.from_arrow(few, anywhere, symbols=names)["city"].to_pylist() == expected
     assert sa.from_arrow(few["city"], anywhere, symbols=names).to_pylist() == table["city"].to_pylist()
-    typed = sa.table(few, anywhere, schema={"city": sa.symbol(names)})
+    typed = sa.table(few, anywhere, schema={"city": names.type})
     assert typed["city"].to_pylist() == expected
-    assert sa.column("city", table["city"], sa.symbol(names)).to_pylist() == expected
+    assert sa.column(table["city"], name="city", type=names.type).to_pylist() == expected
     named = sa.from_arrow(few, anywhere, symbols=names)
     assert named.to_arrow()["city"].to_pylist() == expected
 
@@ -165,14 +165,17 @@ def test_ids_get_names_of_the_process_only_on_request(anywhere):
     refusal = "its numbers are symbols of a table that its metadata do not name"
     with pytest.raises(sa.ExchangeError, match=f"column 'city': {refusal}: give that table"):
         ids.as_symbols()
-    for schema in (sa.schema([("city", sa.symbol())]), {"city": "symbol"}):
+    for schema in (sa.schema([("city", "symbol")]), {"city": "symbol"}):
         with pytest.raises(sa.ExchangeError, match=refusal):
             sa.table([ids], anywhere, schema=schema)
         with pytest.raises(sa.ExchangeError, match=refusal):
             sa.table(FOREIGN, anywhere, schema=schema)
     with pytest.raises(sa.ExchangeError, match=refusal):
-        sa.column("city", ids, sa.symbol())
-    assert ids.as_symbols(sa.symbols).to_pylist()[:2] == [sa.symbols.name(3), sa.symbols.name(0)]
+        sa.column(ids, name="city", type="symbol")
+    assert ids.as_symbols(sa.SymbolTable.default()).to_pylist()[:2] == [
+        sa.SymbolTable.default().name(3),
+        sa.SymbolTable.default().name(0),
+    ]
 
 
 def test_the_error_for_an_id_missing_in_the_given_table_has_the_row(anywhere):
@@ -191,7 +194,7 @@ def test_the_symbols_argument_is_ids_or_a_table(host):
 
 
 def test_symbols_of_the_process_ignore_a_given_table(anywhere):
-    own = sa.column("city", ["a", "b"], sa.symbol(), anywhere)
+    own = sa.column(["a", "b"], anywhere, name="city", type="symbol")
     back = sa.from_arrow(own.__arrow_c_device_array__(), anywhere, symbols=names_of_xlog())
     assert back.field == own.field
     assert back.to_pylist() == ["a", "b"]

@@ -163,7 +163,7 @@ def test_a_child_counts_the_nulls_of_slices_of_its_parents_columns(run_python):
 import os
 import saeta as sa
 
-column = sa.column("x", [None if row % 3 == 0 else row for row in range(1000)], "int64", "host")
+column = sa.column([None if row % 3 == 0 else row for row in range(1000)], "host", name="x", type="int64")
 pid = os.fork()
 if pid == 0:
     print(column.slice(1, 100).null_count, column.slice(3, 8).null_count, flush=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -44,6 +46,9 @@ def test_everything_public_has_a_docstring(name):
     assert exported.__doc__
     if inspect.isclass(exported) and not issubclass(exported, BaseException):
         public = {key: member for key, member in vars(exported).items() if not key.startswith("_")}
+        for field in fields(exported) if is_dataclass(exported) else ():  # in the docstring of the class
+            assert re.search(rf"\b{field.name}\b.*: ", exported.__doc__)
+            del public[field.name]
         assert [key for key, member in public.items() if not documented(member)] == []
 
 
@@ -70,8 +75,8 @@ def test_the_error_for_a_wrong_type_names_the_argument(host):
 
 
 def test_the_error_for_a_wrong_attribute_or_constructor_argument_names_it(host):
-    with pytest.raises(sa.TypeMismatch, match=r"^Context.budget\(\): limit is float 1.5"):
-        host.budget = 1.5
+    with pytest.raises(sa.TypeMismatch, match=r"^Memory.limit\(\): limit is float 1.5"):
+        host.memory.limit = 1.5
     with pytest.raises(sa.TypeMismatch, match=r"^UseToken\(\): reads is int 4, expected a sequence"):
         sa.UseToken(None, 4, [])
 
@@ -96,7 +101,7 @@ def test_an_error_inside_a_function_is_not_changed(host):
             raise TypeError("not today")
 
     with pytest.raises(TypeError, match=r"^not today$"):
-        sa.table({"a": [1]}, host).with_column("b", Odd())
+        sa.table({"a": [1]}, host).append_column("b", Odd())
 
 
 CLASSES = (

@@ -71,10 +71,10 @@ def test_a_scan_and_a_loader_of_parquet_are_charged_by_batches(small, file):
 
 
 BROUGHT = {
-    "Python values": lambda ctx: sa.column("a", list(range(ROWS)), ctx=ctx),
-    "Python values of a type": lambda ctx: sa.column("a", list(range(ROWS)), "int32", ctx),
+    "Python values": lambda ctx: sa.column(list(range(ROWS)), ctx, name="a"),
+    "Python values of a type": lambda ctx: sa.column(list(range(ROWS)), ctx, name="a", type="int32"),
     "a table of Python values": lambda ctx: sa.table({"a": ["xyz"] * ROWS}, ctx),
-    "a NumPy array of another type": lambda ctx: sa.column("a", np.arange(ROWS), "int32", ctx),
+    "a NumPy array of another type": lambda ctx: sa.column(np.arange(ROWS), ctx, name="a", type="int32"),
     "a NumPy array of text": lambda ctx: sa.table({"a": np.array(["xyz"] * ROWS)}, ctx),
     "a copy": lambda ctx: sa.from_arrow(pa.table({"a": NUMBERS["a"]}), ctx, copy=True),
     "a copied array": lambda ctx: sa.from_dlpack(NUMBERS["a"], ctx, copy=True),

@@ -43,7 +43,7 @@ WORK = {
     "a loader that is left": (131, "take_one(load(parquet))"),
     "a loader that is closed": (127, "with load(parquet) as batches:\n        take_one(batches)"),
     "a scan in windows": (31, "[None for _ in sa.scan_ipc(arrow, 'host', copy=True)]"),
-    "a scan of rows": (61, "[None for _ in sa.scan_ipc(arrow, 'host', batch_rows=7)]"),
+    "a scan of rows": (61, "[None for _ in sa.scan_ipc(arrow, 'host', batch_size=7)]"),
     "a scan of parquet": (37, "[None for _ in sa.scan_parquet(parquet, 'host')]"),
     "a scan that is left": (19, "take_one(sa.scan_parquet(parquet, 'host'))"),
     "a scan that is closed": (23, "with sa.scan_parquet(parquet, 'host') as scan:\n        take_one(scan)"),

@@ -38,7 +38,7 @@ def batched(tmp_path):
 def test_every_type_is_read_as_pyarrow_reads_it(anywhere, tmp_path, stream, compression, copy):
     source = arrow_data.table()
     path = write(tmp_path / "source.arrow", source, stream=stream, compression=compression, chunk=30)
-    table = sa.read_ipc(path, anywhere, copy=copy, rechunk=False)
+    table = sa.read_ipc(path, anywhere, copy=copy, combine_chunks=False)
     assert table.num_batches == 3
     again = table.to_arrow()
     assert again.equals(source)
@@ -272,15 +272,15 @@ def test_flights_are_read_and_summed(anywhere, flights):
 @pytest.mark.parametrize("copy", [None, True], ids=["views", "copies"])
 def test_rechunk_decides_whether_batches_are_joined(host, batched, copy):
     expected = arrow_data.table(60)
-    for rechunk, chunks in ((None, 3), (False, 3), (True, 1)):
-        table = sa.read_ipc(batched, host, copy=copy, rechunk=rechunk)
+    for combine_chunks, chunks in ((None, 3), (False, 3), (True, 1)):
+        table = sa.read_ipc(batched, host, copy=copy, combine_chunks=combine_chunks)
         assert {len(table.to_arrow().column(i).chunks) for i in range(table.num_columns)} == {chunks}
         assert table.to_arrow().combine_chunks().equals(expected.combine_chunks())
 
 
 def test_batches_that_must_be_views_are_not_joined(host, batched):
     with pytest.raises(sa.ExchangeError, match="can't be joined without a copy"):
-        sa.read_ipc(batched, host, copy=False, rechunk=True)
+        sa.read_ipc(batched, host, copy=False, combine_chunks=True)
 
 
 def test_deltas_extend_a_dictionary_and_replacements_start_a_new_chunk(host, tmp_path):
@@ -296,12 +296,12 @@ def test_deltas_extend_a_dictionary_and_replacements_start_a_new_chunk(host, tmp
         for batch in batches:
             writer.write_batch(batch)
     expected = [value for batch in batches for value in batch.column(0).to_pylist()]
-    for rechunk in (None, True, False):
-        table = sa.read_ipc(path, host, copy=True, rechunk=rechunk)
+    for combine_chunks in (None, True, False):
+        table = sa.read_ipc(path, host, copy=True, combine_chunks=combine_chunks)
         assert table["d"].to_pylist() == expected
         chunks = table.to_arrow().column("d").chunks
-        assert len(chunks) == (3 if rechunk else 5)
-        assert [len(chunk.dictionary) for chunk in chunks][:2] == ([3, 2] if rechunk else [2, 3])
+        assert len(chunks) == (3 if combine_chunks else 5)
+        assert [len(chunk.dictionary) for chunk in chunks][:2] == ([3, 2] if combine_chunks else [2, 3])
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])

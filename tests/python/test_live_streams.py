@@ -370,7 +370,7 @@ def test_a_live_stream_is_scanned_asynchronously(host):
 
 def test_a_refused_live_batch_can_be_requested_again(host):
     numbers = pa.table({"a": np.arange(60_000)})
-    host.budget = int(1.5 * 10_000 * 8)
+    host.memory.limit = int(1.5 * 10_000 * 8)
     scan = sa.scan_ipc(Pipe(stream_of(numbers, 10_000), 5000), host)
     kept = next(scan)
     with pytest.raises(sa.BudgetExceeded):
@@ -416,7 +416,7 @@ def test_progress_never_decreases(anywhere, tmp_path):
         numbers = pa.table({"a": np.arange(3_000_000), "s": [f"{i}" for i in range(1000)] * 3000})
         with pa.ipc.new_file(path, numbers.schema, options=options) as writer:
             writer.write_table(numbers, max_chunksize=100_000)
-        for options in ({}, {"copy": True}, {"rechunk": True}, {"batches": (3, 20)}):
+        for options in ({}, {"copy": True}, {"combine_chunks": True}, {"batches": (3, 20)}):
             told = []
             sa.read_ipc(
                 path,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
+from loader_options import grouped
 from property_settings import examples
 from saeta._loader import planning
 from saeta._loader.order import LANES, Order
@@ -208,7 +209,9 @@ def test_a_round_of_heavy_rows_fits_too():
 
 def loader_of(files, **options):
     return sa.loader(
-        files, "host", **{"batch_size": 8, "window": "16KiB", "to": "table", "shuffle": "rows", **options}
+        files,
+        "host",
+        **grouped({"batch_size": 8, "window": "16KiB", "to": "table", "shuffle": "rows", **options}),
     )
 
 
@@ -331,8 +334,16 @@ def test_a_loader_holds_as_many_windows_as_the_page_says(tmp_path, write, shuffl
             rank=0,
         )
         loader.close()
-        with sa.loader(files, share, batch_size=16, window=window, shuffle=shuffle, prefetch=prefetch,
-                       world_size=world_size, to="table") as batches:  # fmt: skip
+        with sa.loader(
+            files,
+            share,
+            batch_size=16,
+            window=window,
+            shuffle=shuffle,
+            world_size=world_size,
+            to="table",
+            read_options=sa.ReadOptions(prefetch=prefetch),
+        ) as batches:
             assert (batches.lanes > 1) == bool(shuffle)
             for _ in batches:
                 pass

@@ -16,6 +16,7 @@ import pytest
 import saeta as sa
 from contexts import clean
 from loader_files import files_of_rows, flat, numbered, rows_of, write_ipc, write_parquet
+from loader_options import grouped
 from saeta._files.scan import ReadAhead
 from saeta._loader.batches import Windows
 from saeta._loader.ipc_data import OfIpc
@@ -101,7 +102,13 @@ def test_a_refused_window_is_read_once_there_is_room(tmp_path, ctx):
     files = files_of_rows(tmp_path, [20_000], 2000)
     with ctx.memory.child("training", 128 << 10) as share:
         loader = sa.loader(
-            files, share, batch_size=500, window="24KiB", shuffle="rows", to="table", prefetch=9
+            files,
+            share,
+            batch_size=500,
+            window="24KiB",
+            shuffle="rows",
+            to="table",
+            read_options=sa.ReadOptions(prefetch=9),
         )
         assert sorted(flat(rows_of(loader))) == list(range(20_000))
         loader.close()
@@ -152,9 +159,16 @@ def test_reading_ahead_stops_if_tensors_need_the_memory(tmp_path, ctx):
     files = files_of_rows(tmp_path, [rows], 2000)
     with ctx.memory.child("training", 150 << 10) as share:  # six windows, two of them used by tensors
         loader = sa.loader(
-            files, share, batch_size=500, window="24KiB", shuffle="rows", prefetch=8, to="numpy",
-            matrix={"x": ["half", "row"]}, dtype={"x": "float64"},
-        )  # fmt: skip
+            files,
+            share,
+            batch_size=500,
+            window="24KiB",
+            shuffle="rows",
+            to="numpy",
+            matrix={"x": ["half", "row"]},
+            dtype={"x": "float64"},
+            read_options=sa.ReadOptions(prefetch=8),
+        )
         found = [row for batch in loader for row in batch["x"][:, 1].tolist()]
         loader.close()
         assert sorted(found) == list(range(rows))
@@ -166,7 +180,7 @@ def test_a_refusal_names_the_rows_and_a_solution(tmp_path, ctx):
     with ctx.memory.child("training", 64 << 10) as share:
         loader = sa.loader(files, share, batch_size=500, shuffle="rows", to="numpy")
         with pytest.raises(sa.BudgetExceeded, match=r"reading file '.*part-0.arrow', 2 batches from 0 to 1.*"
-                           r"smaller window= or prefetch=") as refused:  # fmt: skip
+                           r"smaller window=, or prefetch= in read_options") as refused:  # fmt: skip
             list(loader)
         assert refused.value.limit == 64 << 10
         loader.close()
@@ -414,13 +428,13 @@ def test_integers_of_numpy_are_accepted(tmp_path):
     files = files_of_rows(tmp_path, [500], 100)
     like = {"batch_size": 64, "shuffle": "rows", "seed": 3, "world_size": 2, "rank": 1, "window": 2000}
     given = {name: value if name == "shuffle" else np.int32(value) for name, value in like.items()}
-    assert rows_of(sa.loader(files, "host", to="numpy", **given)) == rows_of(
-        sa.loader(files, "host", to="numpy", **like)
+    assert rows_of(sa.loader(files, "host", to="numpy", **grouped(given))) == rows_of(
+        sa.loader(files, "host", to="numpy", **grouped(like))
     )
     for name in ("batch_size", "seed", "rank", "prefetch"):
         for wrong in (True, 1.0, "1", None, np.float32(1)):
             with pytest.raises(sa.InvalidError, match=f"{name} is .*, expected an integer"):
-                sa.loader(files, "host", to="numpy", **{"batch_size": 1, name: wrong})
+                sa.loader(files, "host", to="numpy", **grouped({"batch_size": 1, name: wrong}))
 
 
 def large_batches(folder):

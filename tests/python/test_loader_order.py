@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
+from loader_options import grouped
 from property_settings import examples
 from saeta._loader.loader import VERSION
 from saeta._loader.order import Order
@@ -40,7 +41,7 @@ def files(tmp_path):
 
 
 def loader_of(files, ctx="host", **options):
-    return sa.loader(files, ctx, **{"batch_size": 32, "window": "2KiB", "to": "table", **options})
+    return sa.loader(files, ctx, **grouped({"batch_size": 32, "window": "2KiB", "to": "table", **options}))
 
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
@@ -241,7 +242,7 @@ def test_parquet_files_have_the_same_order(tmp_path, ctx, shuffle):
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_a_table_is_permuted_as_a_whole(files, ctx, shuffle):
-    table = sa.concat_tables([sa.read_ipc(file, ctx, rechunk=False) for file in files])
+    table = sa.concat_tables([sa.read_ipc(file, ctx, combine_chunks=False) for file in files])
     for window in (1, "1MiB"):
         alone = rows_of(loader_of(table, None, shuffle=shuffle, window=window))
         assert sorted(flat(alone)) == list(range(ROWS))

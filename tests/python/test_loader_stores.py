@@ -12,6 +12,7 @@ import pytest
 import saeta as sa
 from counted_store import Store
 from loader_files import thirds, write_ipc, write_parquet
+from loader_options import grouped
 
 ROWS, COLUMNS = 200_000, 8
 SHUFFLES = ("rows", "batches")
@@ -31,7 +32,7 @@ def store(tmp_path_factory):
 
 def loader_of(store, name="a.arrow", **options):
     options = {"batch_size": 100, "window": "2MiB", "shuffle": "rows", "to": "numpy", **options}
-    return sa.loader(name, "host", filesystem=store, **options)
+    return sa.loader(name, "host", **grouped({"filesystem": store, **options}))
 
 
 def rows_of(batches):
@@ -75,10 +76,10 @@ def test_a_state_goes_on_where_the_files_are(store):
     resumed.load_state_dict(loader.state_dict())
     assert taken + rows_of(resumed) == rows_of(loader_of(store))
     options = {"batch_size": 100, "window": "2MiB", "shuffle": "rows", "to": "numpy"}
-    local = sa.loader(store.folder / "a.arrow", "host", **options)
+    local = sa.loader(store.folder / "a.arrow", "host", **grouped(options))
     with pytest.raises(sa.InvalidError, match=r"files is '.*' there"):
         local.load_state_dict(loader.state_dict())
-    local = sa.loader(store.folder / "a.parquet", "host", **options)
+    local = sa.loader(store.folder / "a.parquet", "host", **grouped(options))
     local.load_state_dict({**loader_of(store, "a.parquet").state_dict(), "batch": 7})
     assert rows_of(local) == rows_of(loader_of(store, "a.parquet"))[7:]
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import saeta as sa
 from loader_files import files_of_rows, flat, numbered, rows_of, thirds, write_ipc, write_parquet
+from loader_options import grouped
 from property_settings import examples
 from sim_devices import DEVICES, contexts_of
 from waiting import eventually
@@ -173,13 +174,19 @@ def test_columns_are_made_and_matrices_have_them(tmp_path):
 
     def add(table):
         double = (table["row"].to_numpy() * 2).astype(np.float32)
-        city = sa.column("city", [["oslo", "rome"][row % 2] for row in table["row"].to_pylist()], ctx="host")
+        city = sa.column([["oslo", "rome"][row % 2] for row in table["row"].to_pylist()], "host", name="city")
         return sa.table({"double": double, "half": table["half"], "city": city}, table.context)
 
     loader = sa.loader(
-        files, "host", transform=add, batch_size=50, shuffle="rows", matrix={"x": ["double", "half"]},
-        codes={"city": ["rome", "oslo"]}, to="numpy",
-    )  # fmt: skip
+        files,
+        "host",
+        transform=add,
+        batch_size=50,
+        shuffle="rows",
+        matrix={"x": ["double", "half"]},
+        to="numpy",
+        tensor_options=sa.TensorOptions(codes={"city": ["rome", "oslo"]}),
+    )
     assert loader.schema.names == ["row", "half"], "what the function gets"
     assert loader.codes == {}, "nothing is known before there is a batch"
     for batch in loader:
@@ -225,7 +232,7 @@ def test_lanes_that_end_early_have_no_batches_in_their_slots(tmp_path):
 
     def drop(table):
         keep = [row not in gone for row in table["row"].to_pylist()]
-        return table.filter(sa.column("kept", keep, ctx="host"))
+        return table.filter(sa.column(keep, "host", name="kept"))
 
     loader = sa.loader(files, "host", transform=drop, **options)
     found = by_slots([loader])
@@ -338,7 +345,7 @@ def test_results_with_another_schema_are_refused(tmp_path):
 def test_arguments_and_results_that_cannot_be_used(tmp_path, options, error, match):
     files = files_of_rows(tmp_path, [90], 40)
     with pytest.raises(error, match=match):
-        list(sa.loader(files, "host", batch_size=4, to="numpy", **options))
+        list(sa.loader(files, "host", batch_size=4, to="numpy", **grouped(options)))
 
 
 def test_a_loader_with_a_function_has_no_length(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 import saeta as sa
 from loader_files import write_ipc, write_parquet
+from loader_options import grouped
 from sim_devices import DEVICES, contexts_of
 
 ROWS = 10
@@ -41,7 +42,9 @@ def file(tmp_path, request):
 
 
 def batches(file, ctx, columns, **options):
-    with sa.loader(file, ctx, **{"columns": columns, "batch_size": 4, "to": "numpy", **options}) as loader:
+    with sa.loader(
+        file, ctx, **grouped({"columns": columns, "batch_size": 4, "to": "numpy", **options})
+    ) as loader:
         return list(loader)
 
 
@@ -225,7 +228,9 @@ def test_codes_do_not_depend_on_files_or_order(tmp_path, write, ctx):
     yielded = batches([one, two], ctx, ["city"], codes={"city": values}, fill=-1)
     assert joined(yielded, "city").tolist() == [1, 2, 1, -1, 3] * 2 + [2, 0]
     assert joined(yielded, "city").dtype == np.int64
-    loader = sa.loader([two, one], ctx, batch_size=5, codes=True, fill=-1, to="numpy")
+    loader = sa.loader(
+        [two, one], ctx, batch_size=5, to="numpy", tensor_options=sa.TensorOptions(codes=True, fill=-1)
+    )
     assert loader.codes["city"][:2] == ["oslo", "ulm"]
     assert sorted(loader.codes["city"]) == sorted(values)
     with pytest.raises(sa.OutOfRange, match=r"column 'city': the value 'ulm' has no code"):
@@ -240,7 +245,9 @@ def test_a_null_of_a_dictionary_has_no_code(tmp_path, write, ctx):
     city = pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None, 2], pa.int32()), words)
     source = pa.table({"city": city})
     given = write(source, tmp_path / "a.arrow", 5) if write else sa.from_arrow(source, ctx)
-    with sa.loader(given, ctx, batch_size=5, codes=True, nulls="mask", to="numpy") as loader:
+    with sa.loader(
+        given, ctx, batch_size=5, to="numpy", tensor_options=sa.TensorOptions(codes=True, nulls="mask")
+    ) as loader:
         assert loader.codes == {"city": ["rom", "oslo"]}
         ((codes, valid),) = (batch["city"] for batch in loader)
     assert valid.tolist() == [True, False, True, False, True]

@@ -148,7 +148,7 @@ def test_integers_with_nulls_do_not_become_floats(host, values):
             convert(plain)
     assert column.to_numpy(fill=-1).tolist() == plain.to_numpy(fill=-1).tolist()
     assert column.to_numpy(fill=-1).dtype == np.int64
-    seen, valid = column.to_numpy(with_mask=True)
+    seen, valid = column.to_numpy(nulls="mask")
     assert valid.tolist() == plain.is_valid().to_pylist()
     assert seen[valid].tolist() == plain.drop_null().to_pylist()
     with pytest.raises(BufferError, match="no NaN"):
@@ -187,12 +187,12 @@ def test_the_code_of_a_null_dictionary_value_is_null(device):
         column.to_numpy(codes=True)
     assert column.to_numpy(codes=True, fill=-1).tolist() == [2, 0, -1, -1, 2]
     assert column.slice(1, 3).to_numpy(codes=True, fill=-1).tolist() == [0, -1, -1]
-    codes, valid = column.to_numpy(codes=True, with_mask=True)
+    codes, valid = column.to_numpy(codes=True, nulls="mask")
     assert valid.tolist() == [True, True, False, False, True]
     assert codes[valid].tolist() == [2, 0, 2]
     table = sa.table([column.with_name("x")], device)
     assert table.to_numpy(codes=True, fill=-1).tolist() == [[2], [0], [-1], [-1], [2]]
-    values, mask = table.to_numpy(codes=True, with_mask=True)
+    values, mask = table.to_numpy(codes=True, nulls="mask")
     assert mask.ravel().tolist() == valid.tolist()
     assert values[mask].tolist() == [2, 0, 2]
 

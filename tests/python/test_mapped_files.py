@@ -148,7 +148,7 @@ def test_a_file_may_be_truncated_after_the_values_that_are_read(host, tmp_path):
     with path.open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 8192, access=mmap.ACCESS_READ)
         values = np.frombuffer(mapped, "i8", 512)
-        column = sa.column("n", values, ctx=host)
+        column = sa.column(values, host, name="n")
         assert column.address == values.ctypes.data, "not a view"
         file.truncate(4096)
         assert column.to_pylist() == list(range(512))

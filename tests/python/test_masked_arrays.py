@@ -27,8 +27,7 @@ VALUES = {
 }
 WAYS = {
     "table": lambda array, ctx: sa.table({"x": array}, ctx)["x"],
-    "column": lambda array, ctx: sa.column("x", array, ctx=ctx),
-    "with_column": lambda array, ctx: sa.table({"x": [0] * 5}, ctx).with_column("x", array)["x"],
+    "column": lambda array, ctx: sa.column(array, ctx, name="x"),
     "append_column": lambda array, ctx: sa.table({"y": [0] * 5}, ctx).append_column("x", array)["x"],
     "set_column": lambda array, ctx: sa.table({"y": [0] * 5}, ctx).set_column(0, "x", array)["x"],
     "from_dlpack": lambda array, ctx: sa.from_dlpack(array, ctx, name="x"),
@@ -74,7 +73,7 @@ def test_an_empty_mask_gives_no_nulls(host, way):
 def test_the_values_under_a_mask_are_shared(host):
     values = np.arange(1000.0)
     before = host.memory.statistics()["current"]
-    column = sa.column("x", ma.array(values, mask=values % 2 == 0), ctx=host)
+    column = sa.column(ma.array(values, mask=values % 2 == 0), host, name="x")
     values[1] = 77
     assert column[1] == 77
     assert host.memory.statistics()["current"] - before < 1000
@@ -82,28 +81,28 @@ def test_the_values_under_a_mask_are_shared(host):
 
 def test_every_kind_of_mask_is_accepted(host):
     hard = ma.array([1, 2, 3], mask=[0, 1, 0], hard_mask=True)
-    assert sa.column("x", hard, ctx=host).to_pylist() == [1, None, 3]
+    assert sa.column(hard, host, name="x").to_pylist() == [1, None, 3]
     assert hard.hardmask
     assert hard.mask.tolist() == [False, True, False]
-    assert sa.column("x", ma.array([1, 2], mask=True), ctx=host).to_pylist() == [None, None]
-    assert sa.column("x", hard[1:], ctx=host).to_pylist() == [None, 3]
-    assert sa.column("x", hard[::-1], ctx=host).to_pylist() == [3, None, 1]
-    assert sa.column("x", ma.masked_invalid([1.5, np.nan]), ctx=host).to_pylist() == [1.5, None]
+    assert sa.column(ma.array([1, 2], mask=True), host, name="x").to_pylist() == [None, None]
+    assert sa.column(hard[1:], host, name="x").to_pylist() == [None, 3]
+    assert sa.column(hard[::-1], host, name="x").to_pylist() == [3, None, 1]
+    assert sa.column(ma.masked_invalid([1.5, np.nan]), host, name="x").to_pylist() == [1.5, None]
 
     class Named(ma.MaskedArray):
         pass
 
     assert sa.from_dlpack(Named([1, 2], mask=[1, 0]), host).to_pylist() == [None, 2]
-    assert sa.column("x", ma.array([], dtype="int8"), ctx=host).to_pylist() == []
+    assert sa.column(ma.array([], dtype="int8"), host, name="x").to_pylist() == []
 
 
 def test_masked_values_in_lists_are_null(host):
-    assert sa.column("x", [1.5, ma.masked], ctx=host).to_pylist() == [1.5, None]
-    assert sa.column("x", [1, ma.masked], "int8", host).to_pylist() == [1, None]
+    assert sa.column([1.5, ma.masked], host, name="x").to_pylist() == [1.5, None]
+    assert sa.column([1, ma.masked], host, name="x", type="int8").to_pylist() == [1, None]
     rows = [ma.array([1, 2], mask=[0, 1]), [3, ma.masked], (ma.masked, 6), None]
-    assert sa.column("x", rows, ctx=host).to_pylist() == [[1, None], [3, None], [None, 6], None]
-    assert sa.column("x", [{"a": ma.masked}, {"a": 1}], ctx=host).to_pylist() == [{"a": None}, {"a": 1}]
-    assert sa.column("x", np.array([1, ma.masked, 3], object), ctx=host).to_pylist() == [1, None, 3]
+    assert sa.column(rows, host, name="x").to_pylist() == [[1, None], [3, None], [None, 6], None]
+    assert sa.column([{"a": ma.masked}, {"a": 1}], host, name="x").to_pylist() == [{"a": None}, {"a": 1}]
+    assert sa.column(np.array([1, ma.masked, 3], object), host, name="x").to_pylist() == [1, None, 3]
 
 
 def test_a_masked_matrix_has_nulls_in_its_rows(anywhere):
@@ -125,7 +124,7 @@ def test_a_masked_matrix_is_a_table_with_nulls(anywhere, order):
     assert sa.table(matrix, anywhere).to_pydict() == expected
     assert sa.table(matrix.T, anywhere).to_pydict() == {"col_0": [1, None, 3], "col_1": [None, 5, 6]}
     named = sa.schema([("a", "uint64"), ("b", "int64"), ("c", "int64")], metadata={"made by": "a test"})
-    table = sa.table(matrix, anywhere, schema=named, cast="reinterpret")
+    table = sa.table(matrix, anywhere, schema=named, reinterpret=True)
     assert table.to_pydict() == {"a": [1, None], "b": [None, 5], "c": [3, 6]}
     assert table.schema == named
     assert table.schema.metadata == named.metadata
@@ -137,7 +136,7 @@ def test_masked_values_in_a_non_nullable_field_are_refused(host):
     with pytest.raises(sa.InvalidError, match="column 'b' has 1 nulls, and its field allows none"):
         sa.table(matrix, host, schema=sa.schema(fields))
     with pytest.raises(sa.InvalidError, match="column 'b' has 1 nulls"):
-        sa.column(fields[1], matrix[:, 1], ctx=host)
+        sa.column(matrix[:, 1], host, name=fields[1])
 
 
 @pytest.mark.parametrize(
@@ -145,11 +144,14 @@ def test_masked_values_in_a_non_nullable_field_are_refused(host):
 )
 def test_masked_arrays_are_converted_with_their_nulls(host, type_):
     array = ma.array([1, 10**9, 3], mask=[0, 1, 0])
-    column = sa.column("x", array, type_, host)  # the masked value is out of range for some types
+    column = sa.column(array, host, name="x", type=type_)  # the masked value is out of range for some types
     assert (column.to_pylist(), column.type) == ([1, None, 3], sa.DataType(type_))
-    assert sa.column("x", ma.array(["a", "b"], mask=[1, 0]), sa.symbol(), host).to_pylist() == [None, "b"]
+    assert sa.column(ma.array(["a", "b"], mask=[1, 0]), host, name="x", type="symbol").to_pylist() == [
+        None,
+        "b",
+    ]
     days = ma.array(np.array([1, 2], "M8[D]"), mask=[1, 0])
-    assert sa.column("x", days, "timestamp[s]", host).to_pylist() == [None, dt.datetime(1970, 1, 3)]
+    assert sa.column(days, host, name="x", type="timestamp[s]").to_pylist() == [None, dt.datetime(1970, 1, 3)]
 
 
 @pytest.mark.parametrize("array", [ma.array([1, 2], mask=[0, 1]), ma.array([[1, 2]], mask=[[0, 1]])])
@@ -163,7 +165,7 @@ def test_imports_that_can_not_represent_a_mask_refuse_it(host):
     fields = ma.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(True, False)])
     for type_ in (None, "struct<a: int32, b: double>"):
         with pytest.raises(sa.TypeMismatch, match="fields a, b"):
-            sa.column("x", fields, type_, host)
+            sa.column(fields, host, name="x", type=type_)
     with pytest.raises(sa.TypeMismatch, match="fields a, b"):
         sa.from_dlpack(fields, host)
     with pytest.raises(

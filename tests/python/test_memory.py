@@ -32,10 +32,10 @@ def unraisable():
 
 
 def test_a_child_counts_against_itself_and_its_parent(anywhere):
-    anywhere.budget = 100 * KIB
+    anywhere.memory.limit = 100 * KIB
     with anywhere.memory.child("query", "10KiB") as query:
         held = query.allocate(8 * KIB, tag="rows")
-        assert query.budget == 10 * KIB
+        assert query.memory.limit == 10 * KIB
         assert query.memory.statistics()["current"] == 8 * KIB
         assert anywhere.memory.statistics()["current"] == 8 * KIB
         assert query.memory.by_tag() == {"rows": 8 * KIB}
@@ -73,7 +73,7 @@ def test_a_table_accepts_columns_of_every_context_of_its_device(anywhere):
         joined = sa.Column.from_chunks(list(columns.values()))
         assert joined.to_pylist() == [0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5]
         assert sa.table({"all": joined}, load).num_rows == 12
-        assert table.with_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
+        assert table.append_column("d", columns["a"]).column_names == ["a", "b", "c", "d"]
 
 
 def test_the_process_context_can_not_be_a_context_manager(anywhere):
@@ -83,7 +83,7 @@ def test_the_process_context_can_not_be_a_context_manager(anywhere):
 
 
 def test_the_unused_part_of_a_reservation_is_released(anywhere):
-    anywhere.budget = 64 * KIB
+    anywhere.memory.limit = 64 * KIB
     assert anywhere.memory.reservation is None
     with anywhere.memory.reserve("40KiB") as promised:
         assert promised.memory.reservation == {"bytes": 40 * KIB, "left": 40 * KIB, "overbooked": 0}
@@ -97,13 +97,13 @@ def test_the_unused_part_of_a_reservation_is_released(anywhere):
         with pytest.raises(sa.BudgetExceeded):
             promised.allocate(25 * KIB)
         with pytest.raises(sa.InvalidError, match="no limit of its own"):
-            promised.budget = "1MiB"
+            promised.memory.limit = "1MiB"
     now = anywhere.memory.statistics()
     assert (now["current"], now["reserved"]) == (held.nbytes, 0)
 
 
 def test_a_reservation_overbooks_only_on_request(anywhere):
-    anywhere.budget = 10 * KIB
+    anywhere.memory.limit = 10 * KIB
     with pytest.raises(sa.BudgetExceeded) as caught:
         anywhere.memory.reserve(11 * KIB)
     assert caught.value.requested == 11 * KIB
@@ -114,7 +114,7 @@ def test_a_reservation_overbooks_only_on_request(anywhere):
 
 
 def test_windows_measure_separately_and_keep_their_final_values(anywhere):
-    anywhere.budget = 20 * KIB
+    anywhere.memory.limit = 20 * KIB
     before = anywhere.allocate(4 * KIB)
     with anywhere.memory.window() as outer:
         with anywhere.memory.window() as inner:
@@ -130,7 +130,7 @@ def test_windows_measure_separately_and_keep_their_final_values(anywhere):
 
 
 def test_hooks_are_called_by_priority_until_the_request_fits(anywhere):
-    anywhere.budget = 10 * KIB
+    anywhere.memory.limit = 10 * KIB
     spillable = [anywhere.allocate(8 * KIB, tag="spillable")]
     asked = []
 
@@ -158,7 +158,7 @@ def test_hooks_are_called_by_priority_until_the_request_fits(anywhere):
 
 
 def test_dropping_the_handle_does_not_remove_the_hook(anywhere):
-    anywhere.budget = KIB
+    anywhere.memory.limit = KIB
     asked = []
     handle = anywhere.memory.add_hook(asked.append, name="kept")
     keep = [handle]
@@ -174,7 +174,7 @@ def test_dropping_the_handle_does_not_remove_the_hook(anywhere):
 
 @pytest.mark.parametrize("wrong", [-1, "many", 1.5])
 def test_a_failing_hook_is_reported_and_counts_as_zero_bytes(host, wrong):
-    host.budget = KIB
+    host.memory.limit = KIB
     held = host.allocate(KIB)
 
     def broken(_needed):
@@ -232,7 +232,7 @@ print("ends")
 
 
 def test_a_recording_has_the_events_of_its_block(anywhere):
-    anywhere.budget = 10 * KIB
+    anywhere.memory.limit = 10 * KIB
     with anywhere.memory.record() as recording:
         with anywhere.memory.child("part") as part:
             held = part.allocate(KIB, tag="rows")
@@ -329,7 +329,7 @@ with sa.use(writes=[held]) as token:
 found = ctx.memory.guard_check()
 assert len(found) == 1 and "short" in found[0], found
 
-ctx.budget = 1024
+ctx.memory.limit = 1024
 waits = threading.Event()
 first = [ctx.allocate(900)]
 
@@ -387,7 +387,7 @@ def test_invalid_waits_are_refused(wait):
 def test_sizes_of_children_and_buffers_are_numbers_or_texts(host):
     assert host.allocate("1KiB").nbytes == KIB
     with host.memory.child("a", "2KiB") as child:
-        assert child.budget == 2 * KIB
+        assert child.memory.limit == 2 * KIB
     with pytest.raises(sa.InvalidError, match="lots"):
         host.memory.child("b", "lots")
     with pytest.raises(sa.InvalidError, match="lots"):
@@ -395,7 +395,7 @@ def test_sizes_of_children_and_buffers_are_numbers_or_texts(host):
 
 
 def test_a_report_shows_reserved_bytes_and_budgets(host):
-    host.budget = "1MiB"
+    host.memory.limit = "1MiB"
     with host.memory.child("query") as query, host.memory.reserve("3KiB"):
         held = [query.allocate(KIB, tag="rows"), host.allocate(KIB)]
         text = host.memory.report()
@@ -406,7 +406,7 @@ def test_a_report_shows_reserved_bytes_and_budgets(host):
 
 
 def test_threads_share_a_reservation_exactly(host):
-    host.budget = 100 * KIB
+    host.memory.limit = 100 * KIB
     kept, refused = [], []
     with host.memory.reserve(32 * KIB) as promised:
 

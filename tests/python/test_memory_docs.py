@@ -30,7 +30,7 @@ OBJECTS = {
     "buffer": _core.Buffer,
     "token": _core.UseToken,
     "window": _core.MemoryWindow,
-    "sa.symbols": _core.SymbolTable,
+    "sa.SymbolTable.default()": _core.SymbolTable,
     "sa.xlog": sa.xlog,
     "column": _core.Column,
     "table": _core.Table,

@@ -98,7 +98,7 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
         ctx.synchronize()
         self.base = ctx.memory.statistics()
         assert self.base["current"] == self.base["reserved"] == 0
-        ctx.budget = ROOM
+        ctx.memory.limit = ROOM
         ctx.memory.reset_peak()
         self.root = Account(ctx, limit=ROOM)
         self.known = [self.root]
@@ -293,7 +293,7 @@ class MemoryProgram(stateful.RuleBasedStateMachine):
             each.ctx.close()
         self.root.ctx.synchronize()
         now = self.root.ctx.memory.statistics()
-        self.root.ctx.budget = None
+        self.root.ctx.memory.limit = None
         assert now["current"] == now["reserved"] == 0
         assert now["buffers"] == self.base["buffers"]
 

@@ -110,11 +110,11 @@ def test_arrays_of_ml_dtypes_are_imported(host, name):
     values = values_of(name)
     for made in (
         sa.from_dlpack(values, host),
-        sa.column("x", values, ctx=host),
+        sa.column(values, host, name="x"),
         sa.table({"x": values}, host)["x"],
     ):
         assert exported_as(made) == (CODES[name], 8 * values.itemsize, 1, bits_of(name).tolist())
-    assert exported_as(sa.column("x", values, name, host))[3] == bits_of(name).tolist()
+    assert exported_as(sa.column(values, host, name="x", type=name))[3] == bits_of(name).tolist()
     assert (
         exported_as(sa.from_dlpack(values[:4].reshape(2, 2), host))[3]
         == bits_of(name)[:4].reshape(2, 2).tolist()
@@ -123,7 +123,7 @@ def test_arrays_of_ml_dtypes_are_imported(host, name):
     table = sa.table(values[:4].reshape(2, 2), host, schema=schema)
     assert table.schema == schema
     assert exported_as(table["b"])[3] == bits_of(name)[1:4:2].tolist()
-    masked = sa.column("x", np.ma.array(values.view(f"u{values.itemsize}"), mask=[1, 0, 0, 0, 0]), ctx=host)
+    masked = sa.column(np.ma.array(values.view(f"u{values.itemsize}"), mask=[1, 0, 0, 0, 0]), host, name="x")
     assert masked.null_count == 1
     with pytest.raises(sa.TypeMismatch, match="2 columns and the schema 1 fields"):
         sa.table(values[:4].reshape(2, 2), host, schema=sa.schema([("a", name)]))
@@ -132,7 +132,7 @@ def test_arrays_of_ml_dtypes_are_imported(host, name):
 @pytest.mark.parametrize("name", CODES)
 def test_columns_of_narrow_floats_become_arrays_of_ml_dtypes(host, name):
     values = values_of(name)
-    column = sa.column("x", values, ctx=host)
+    column = sa.column(values, host, name="x")
     for made in (column.to_numpy(), np.asarray(column), column[:].to_numpy(copy=False)):
         assert made.dtype == values.dtype
         assert made.tolist() == values.tolist()
@@ -143,7 +143,7 @@ def test_columns_of_narrow_floats_become_arrays_of_ml_dtypes(host, name):
 def test_nulls_of_narrow_floats_need_an_option(host, name):
     bits = bits_of(name)
     raw = pa.array([None, *(each.tobytes() for each in bits[1:])], pa.binary(bits.itemsize))
-    column = sa.column("x", raw.to_pylist(), name, host)
+    column = sa.column(raw.to_pylist(), host, name="x", type=name)
     assert (column.type.dtype, column.null_count) == (name, 1)
     with pytest.raises(BufferError, match=r"1 of 5 values .* null"):
         column.__dlpack__()
@@ -156,7 +156,7 @@ def test_nulls_of_narrow_floats_need_an_option(host, name):
         == [True] + [False] * 4
     )
     assert exported_as(Exported(column[1:], Choices(nulls="nan")))[3] == bits[1:].tolist()
-    masked = exported_as(Exported(column, Choices(with_mask=True)))
+    masked = exported_as(Exported(column, Choices(nulls="mask")))
     assert masked[3][1:] == bits[1:].tolist()
     if name == "float8_e8m0fnu":  # this type has no zero
         with pytest.raises(sa.OutOfRange, match="can only be filled with 0 or nulls='nan'"):
@@ -172,11 +172,11 @@ def test_narrow_floats_are_not_converted(host, name):
     from saeta._core import _ChosenTensor as Exported
     from saeta._core import _TensorChoices as Choices
 
-    column = sa.column("x", values_of(name), ctx=host)
+    column = sa.column(values_of(name), host, name="x")
     with pytest.raises(sa.TypeMismatch, match="narrow floats are exported as they are"):
         exported_as(Exported(column, Choices(dtype="float32")))
     with pytest.raises(sa.TypeMismatch, match="narrow floats are exported as they are"):
-        exported_as(Exported(sa.column("x", [1.5], ctx=host), Choices(dtype=name)))
+        exported_as(Exported(sa.column([1.5], host, name="x"), Choices(dtype=name)))
     assert exported_as(Exported(column, Choices(dtype=name)))[3] == bits_of(name).tolist()
     mixed = sa.table({"a": values_of(name), "b": NUMBERS}, host)
     with pytest.raises(sa.TypeMismatch, match="name it with dtype"):
@@ -198,7 +198,7 @@ def test_narrow_floats_pass_through_arrow_and_files(host, name, tmp_path):
     for back in (read, read[1:], sa.from_arrow(arrow, host), sa.from_arrow(OnlyStream(table), host)):
         assert back["x"].type == table["x"].type
         assert exported_as(back["x"])[3] == bits[-len(back) :].tolist()
-    with_null = sa.column("x", [bits[0].tobytes(), None], name, host)
+    with_null = sa.column([bits[0].tobytes(), None], host, name="x", type=name)
     again = sa.from_arrow(pa.table(sa.table([with_null])), host)["x"]
     assert (again.type, again.to_pylist()) == (with_null.type, [bits[0].tobytes(), None])
 

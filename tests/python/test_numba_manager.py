@@ -22,7 +22,7 @@ def test_numba_allocates_from_the_context() -> None:
     pointer = made.memalloc(1000)
     assert (int(pointer.device_pointer), pointer.size) == (pointer.device_pointer_value, 1000)
     assert home.memory.by_tag() == {"numba": 1000}
-    home.budget = 4096
+    home.memory.limit = 4096
     assert made.get_memory_info() == (3096, 4096)
     with pytest.raises(sa.BudgetExceeded):
         made.memalloc(1 << 20)

@@ -59,7 +59,7 @@ def test_memory_of_numba_is_memory_of_the_context_until_its_finalizer_runs(point
 
 def test_the_memory_info_of_numba_is_what_the_budget_leaves(pointer):
     home = simulator().Device(0).context
-    home.budget = 4096
+    home.memory.limit = 4096
     manager = manager_on(home)
     made = manager.memalloc(1000)
     assert manager.get_memory_info() == (3096, 4096)
@@ -136,14 +136,14 @@ def test_buffers_pass_in_both_directions(cuda, pointer, monkeypatch):
 @pytest.mark.usefixtures("pointer")
 def test_to_numba_converts_columns_to_arrays(host):
     ctx = simulator().Device(0).context
-    numbers = sa.column("n", [1, 2, 3], ctx=ctx)
+    numbers = sa.column([1, 2, 3], ctx, name="n")
     assert numbers.to_numba() == ("array", numbers)
-    kind, flags = sa.column("f", [True, False], ctx=ctx).to_numba()
+    kind, flags = sa.column([True, False], ctx, name="f").to_numba()
     assert (kind, str(flags.type), flags.to_pylist()) == ("array", "extension<arrow.bool8>", [True, False])
     two = sa.Column.from_chunks([numbers, numbers])
     kind, joined = two.to_numba()
     assert (joined.num_chunks, joined.to_pylist()) == (1, [1, 2, 3, 1, 2, 3])
-    _, filled = sa.column("x", [1, None], ctx=ctx).to_numba(fill=7)
+    _, filled = sa.column([1, None], ctx, name="x").to_numba(fill=7)
     assert filled.to_pylist() == [1, 7]
     with pytest.raises(sa.ExchangeError, match="column 'n' is on the host, and arrays of Numba are on a GPU"):
-        sa.column("n", [1], ctx=host).to_numba()
+        sa.column([1], host, name="n").to_numba()

@@ -29,13 +29,13 @@ def test_integers_of_numpy_are_accepted_everywhere(host, tmp_path, kind):
     table = table_of(host)
     content = table.to_ipc_bytes()
     assert rows_of(table.to_batches(kind(3))) == [3, 1]
-    assert table.remove_column(kind(0)).column_names == ["b"]
-    assert rows_of(sa.scan_ipc(content, host, batch_rows=kind(3), in_flight=kind(1), window=kind(100))) == [
+    assert table.drop_columns(kind(0)).column_names == ["b"]
+    assert rows_of(sa.scan_ipc(content, host, batch_size=kind(3), in_flight=kind(1), window=kind(100))) == [
         3,
         1,
     ]
-    assert rows_of(sa.scan_parquet(parquet(tmp_path), host, batch_rows=kind(3), in_flight=kind(1))) == [3, 1]
-    assert sa.read_parquet(parquet(tmp_path), host, batch_rows=kind(3)).num_batches == 2
+    assert rows_of(sa.scan_parquet(parquet(tmp_path), host, batch_size=kind(3), in_flight=kind(1))) == [3, 1]
+    assert sa.read_parquet(parquet(tmp_path), host, batch_size=kind(3)).num_batches == 2
     with sa.ipc_writer(tmp_path / "a.arrow", table.schema, pending=kind(100)) as writer:
         writer.write(table)
     assert sa.read_ipc(tmp_path / "a.arrow", host).num_rows == 4
@@ -48,7 +48,7 @@ def test_arguments_that_are_not_positive_integers_are_refused(host, tmp_path, wr
     requests = {
         "max_chunksize": lambda: table.to_batches(wrong),
         "in_flight": lambda: sa.scan_ipc(content, host, in_flight=wrong),
-        "batch_rows": lambda: sa.scan_ipc(content, host, batch_rows=wrong),
+        "batch_size": lambda: sa.scan_ipc(content, host, batch_size=wrong),
     }
     if wrong != "x":
         requests["window"] = lambda: sa.scan_ipc(content, host, window=wrong)
@@ -61,6 +61,6 @@ def test_arguments_that_are_not_positive_integers_are_refused(host, tmp_path, wr
 def test_a_column_index_must_be_an_integer(host):
     table = table_of(host)
     with pytest.raises(sa.TypeMismatch, match="index is of type bool, expected the number of a column"):
-        table.remove_column(True)
+        table.set_column(True, "a", [1])
     with pytest.raises(sa.OutOfRange, match="column 2 of a table with 2 columns"):
-        table.remove_column(np.int64(2))
+        table.set_column(np.int64(2), "a", [1])

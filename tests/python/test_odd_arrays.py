@@ -48,9 +48,9 @@ ODD = {
 }
 WAYS = {
     "from_dlpack": lambda array, ctx: sa.from_dlpack(array, ctx),
-    "column": lambda array, ctx: sa.column("x", array, ctx=ctx),
+    "column": lambda array, ctx: sa.column(array, ctx, name="x"),
     "table": lambda array, ctx: sa.table({"x": array}, ctx)["x"],
-    "with_column": lambda array, ctx: sa.table({"y": [0] * len(array)}, ctx).with_column("x", array)["x"],
+    "append_column": lambda array, ctx: sa.table({"y": [0] * len(array)}, ctx).append_column("x", array)["x"],
 }
 
 
@@ -87,8 +87,11 @@ def test_types_that_dlpack_lacks_are_imported_from_packed_records(host):
     frames = packed(3)
     table = sa.table({name: frames[name] for name in ("left", "right", "when", "name")}, host)
     assert table.to_pydict() == {name: frames[name].tolist() for name in table.column_names}
-    assert sa.column("left", frames["left"], "float32", host).to_pylist() == [0, 1, 2]
-    assert sa.column("when", frames["when"], "timestamp[us]", host).to_pylist() == frames["when"].tolist()
+    assert sa.column(frames["left"], host, name="left", type="float32").to_pylist() == [0, 1, 2]
+    assert (
+        sa.column(frames["when"], host, name="when", type="timestamp[us]").to_pylist()
+        == frames["when"].tolist()
+    )
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -104,7 +107,7 @@ def test_an_odd_matrix_becomes_a_table(anywhere, order):
 def test_a_masked_odd_array_keeps_its_mask(host):
     array = np.ma.array(packed()["left"], mask=[0, 1, 0, 0, 1])
     assert sa.from_dlpack(array, host).to_pylist() == [0, None, 2, 3, None]
-    assert sa.column("x", array, ctx=host).to_pylist() == [0, None, 2, 3, None]
+    assert sa.column(array, host, name="x").to_pylist() == [0, None, 2, 3, None]
 
 
 def test_bytes_at_an_odd_address_are_copied(host):

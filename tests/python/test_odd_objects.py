@@ -85,11 +85,11 @@ def test_names_of_types_have_their_formats(name, format):  # noqa: A002 - the wo
 
 
 def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
-    column = sa.column("b", np.array([b"ab", b"c"], "V2"), ctx=host)
+    column = sa.column(np.array([b"ab", b"c"], "V2"), host, name="b")
     assert column.type == "fixed_size_binary[2]"
     assert column.to_pylist() == [b"ab", b"c\0"]
     with pytest.raises(sa.TypeMismatch, match="column 'b': its values have the fields x, y: name a struct"):
-        sa.column("b", np.zeros(1, [("x", "i4"), ("y", "f4")]), ctx=host)
+        sa.column(np.zeros(1, [("x", "i4"), ("y", "f4")]), host, name="b")
 
 
 def test_the_error_for_uninferable_values_has_pyarrows_message(host):
@@ -99,7 +99,7 @@ def test_the_error_for_uninferable_values_has_pyarrows_message(host):
 
 def test_values_of_no_common_type_are_refused(host):
     with pytest.raises(sa.InvalidError, match=r"^column 'x': "):
-        sa.column("x", [1, "a", object()], ctx=host)
+        sa.column([1, "a", object()], host, name="x")
 
 
 def test_not_a_time_is_a_null(host):
@@ -150,7 +150,7 @@ def test_a_table_converts_to_a_jax_matrix(host):
 
 
 def test_the_error_names_a_missing_library_and_its_use(host, monkeypatch):
-    column = sa.column("a", [1], ctx=host)
+    column = sa.column([1], host, name="a")
     table = sa.table({"a": [1]}, host)
     for name in ("jax", "torch", "cupy", "pandas", "polars", "numba.cuda"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -439,14 +439,14 @@ def test_arrays_of_a_use_token_need_whole_aligned_elements(host):
         pytest.raises(sa.InvalidError, match=r"address 0x\w+1 is not aligned to elements of 2 bytes"),
     ):
         token.array(part, "i2")
-    column = sa.column("n", [1, None, 3], ctx=host)
-    text = sa.column("s", ["a"], ctx=host)
+    column = sa.column([1, None, 3], host, name="n")
+    text = sa.column(["a"], host, name="s")
     with sa.use(reads=[column, text]) as token:
         with pytest.raises(sa.ExchangeError, match="column 'n' has 1 nulls, which an array can't represent"):
             token.array(column)
         with pytest.raises(sa.TypeMismatch, match="column 's' of type string is not an array of numbers"):
             token.array(text)
-    whole = sa.column("n", [1, 3], "int16", ctx=host)
+    whole = sa.column([1, 3], host, name="n", type="int16")
     with sa.use(reads=whole) as token:
         assert len(token.array(whole, "int16")) == 2
         with pytest.raises(sa.TypeMismatch, match="column 'n' has elements of <i2, not <i4"):
@@ -490,7 +490,7 @@ def test_times_are_formatted_with_sign_and_all_digits():
 
 
 def test_the_repr_of_a_column_shows_its_number_of_chunks(host):
-    one = sa.column("n", [1, 2], "int8", ctx=host)
+    one = sa.column([1, 2], host, name="n", type="int8")
     assert repr(one) == "<saeta.Column 'n': int8 on host, 2 rows, 2 B>\n  1, 2"
     two = sa.Column.from_chunks([one, one])
     assert repr(two) == "<saeta.Column 'n': int8 on host, 4 rows in 2 chunks, 4 B>\n  1, 2, 1, 2"

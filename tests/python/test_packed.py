@@ -46,10 +46,10 @@ def test_every_type_makes_the_round_trip(ctx):
 
 def test_padding_is_zero(ctx):
     columns = {
-        "a": sa.column("a", np.full(70, -1, np.int8), ctx=ctx),
-        "b": sa.column("b", np.full(70, -1, np.int16), ctx=ctx),
+        "a": sa.column(np.full(70, -1, np.int8), ctx, name="a"),
+        "b": sa.column(np.full(70, -1, np.int16), ctx, name="b"),
     }
-    used_before = sa.column("c", np.full(320, -1, np.int8), ctx=ctx)
+    used_before = sa.column(np.full(320, -1, np.int8), ctx, name="c")
     ctx.synchronize()
     del used_before  # its memory, filled with ones, may be reused for the body
     body = sa.table(columns, ctx).pack().body
@@ -61,9 +61,9 @@ def test_padding_is_zero(ctx):
 def test_large_tables_are_gathered_in_parts(ctx):
     numbers = np.arange(2_500_001)  # 19 MiB, gathered in parts of 16 MiB and more
     columns = {
-        **{f"large{i}": sa.column(f"large{i}", numbers + i, ctx=ctx) for i in range(4)},
-        "small": sa.column("small", (numbers % 100).astype(np.int8), ctx=ctx),
-        "nulls": sa.column("nulls", pa.array(numbers % 3, mask=numbers % 2 == 0, type=pa.int8()), ctx=ctx),
+        **{f"large{i}": sa.column(numbers + i, ctx, name=f"large{i}") for i in range(4)},
+        "small": sa.column((numbers % 100).astype(np.int8), ctx, name="small"),
+        "nulls": sa.column(pa.array(numbers % 3, mask=numbers % 2 == 0, type=pa.int8()), ctx, name="nulls"),
     }
     table = sa.table(columns, ctx)
     metadata, body = table.pack()
@@ -73,7 +73,7 @@ def test_large_tables_are_gathered_in_parts(ctx):
 
 def test_a_table_in_one_slab_is_packed_without_a_copy(ctx, tmp_path):
     sa.from_arrow(arrow_data.table(), "host").write_ipc(tmp_path / "a.arrow")
-    table = sa.read_ipc(tmp_path / "a.arrow", ctx, copy=True, rechunk=True)
+    table = sa.read_ipc(tmp_path / "a.arrow", ctx, copy=True, combine_chunks=True)
     ctx.reset_counters()
     before = ctx.memory.statistics()["current"]
     packed = table.pack()
@@ -121,7 +121,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_bool8_and_symbols_make_the_round_trip(ctx):
     flags = sa.from_dlpack(np.array([True, False, True]), ctx)
     words = ["Lyon", None, "Brno"]
-    table = sa.table({"f": flags, "g": flags.as_bool8(), "w": sa.column("w", words, sa.symbol(), ctx)}, ctx)
+    table = sa.table(
+        {"f": flags, "g": flags.as_bool8(), "w": sa.column(words, ctx, name="w", type="symbol")}, ctx
+    )
     restored = again(table)
     assert restored.schema == table.schema
     assert [str(each.type) for each in restored.columns] == ["bool8", "extension<arrow.bool8>", "symbol"]

@@ -33,8 +33,10 @@ ARRAYS = {
 }
 WAYS = {
     "table": lambda array, ctx: sa.table({"x": array}, ctx)["x"],
-    "column": lambda array, ctx: sa.column("x", array, ctx=ctx),
-    "with_column": lambda array, ctx: sa.table({"y": np.zeros(len(array))}, ctx).with_column("x", array)["x"],
+    "column": lambda array, ctx: sa.column(array, ctx, name="x"),
+    "append_column": lambda array, ctx: sa.table({"y": np.zeros(len(array))}, ctx).append_column("x", array)[
+        "x"
+    ],
     "from_arrow": lambda array, ctx: sa.from_arrow(array, ctx),
 }
 
@@ -53,7 +55,7 @@ def test_arrays_of_pandas_keep_their_type_and_nulls(host, kind, way):
 def test_requesting_an_arrays_own_type_changes_nothing(host, kind):
     array = ARRAYS[kind]
     assert (
-        sa.column("x", array, pa.array(array).type, host)
+        sa.column(array, host, name="x", type=pa.array(array).type)
         .to_arrow()
         .equals(pa.chunked_array([pa.array(array)]))
     )
@@ -87,13 +89,13 @@ def test_arrow_array_is_called_instead_of_iterating(host, way):
 
 
 def test_arrow_array_of_an_ndarray_subclass_is_called(host):
-    assert sa.column("x", np.arange(2).view(OwnArray), ctx=host).to_pylist() == ["own", "own"]
+    assert sa.column(np.arange(2).view(OwnArray), host, name="x").to_pylist() == ["own", "own"]
 
 
 def test_sparse_arrays_are_converted_value_by_value(host):
-    assert sa.column("x", pd.arrays.SparseArray([0, 1, 0]), ctx=host).to_pylist() == [0, 1, 0]
+    assert sa.column(pd.arrays.SparseArray([0, 1, 0]), host, name="x").to_pylist() == [0, 1, 0]
 
 
 def test_an_invalid_result_of_arrow_array_is_saetas_error(host):
     with pytest.raises(sa.InvalidError, match="column 'x'"):
-        sa.column("x", Own("text"), ctx=host)
+        sa.column(Own("text"), host, name="x")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 
 pd = pytest.importorskip("pandas")
 
@@ -50,7 +51,7 @@ def written(source, **options):
 
 
 def loaded(source, **options):
-    with sa.loader(source, "host", batch_size=9, to="table", **options) as loader:
+    with sa.loader(source, "host", batch_size=9, to="table", **grouped(options)) as loader:
         return next(iter(loader))
 
 

@@ -77,7 +77,7 @@ CHOICES = {
     "alternatives": {"filters": [[("n", "<", 3)], [("d", "=", "word 1"), ("n", ">", 1200)]]},
     "an expression": {"columns": ["f"], "filters": (ds.field("s", "x") > 10) & ds.field("t").is_valid()},
     "no partitions": {"partitioning": None},
-    "small batches": {"batch_rows": 7},
+    "small batches": {"batch_size": 7},
 }
 
 
@@ -156,7 +156,7 @@ def test_rows_that_are_larger_than_metadata_tell_are_refused_with_their_bytes(ho
 
 
 def test_a_scan_charges_what_is_decoded_until_it_ends(limited, files):
-    scan = sa.scan_parquet(files, limited, batch_rows=100, in_flight=1)
+    scan = sa.scan_parquet(files, limited, batch_size=100, in_flight=1)
     next(scan)
     assert held(limited)["reserved"] > 0
     scan.close()
@@ -170,10 +170,10 @@ def test_a_scan_charges_what_is_decoded_until_it_ends(limited, files):
 def test_what_is_decoded_for_a_device_counts_in_the_budget_of_the_host(host, tmp_path):
     pq.write_table(pa.table({"a": np.arange(1 << 18)}), tmp_path / "a.parquet")
     for ctx in contexts_of("sim"):
-        host.budget = "64MiB"
+        host.memory.limit = "64MiB"
         table = sa.read_parquet(tmp_path / "a.parquet", ctx)
         assert table["a"].to_pylist()[-1] == (1 << 18) - 1
-        host.budget = "64KiB"
+        host.memory.limit = "64KiB"
         with pytest.raises(sa.BudgetExceeded, match="of host memory"):
             sa.read_parquet(tmp_path / "a.parquet", ctx)
 
@@ -254,7 +254,7 @@ CONVERTED = """if True:
 
     folder = {folder!r}
     ctx = sa.context("host")
-    ctx.budget = {limit}
+    ctx.memory.limit = {limit}
     first, second, third = (folder + name for name in ("/a.parquet", "/b.arrow", "/c.parquet"))
     with sa.scan_parquet(first, ctx) as scan, sa.ipc_writer(second, pending="2MiB") as writer:
         for batch in scan:

@@ -60,7 +60,9 @@ def file(tmp_path):
 READERS = {
     "read_parquet": lambda path, engine: sa.read_parquet(path, "host", engine=engine),
     "scan_parquet": lambda path, engine: sa.scan_parquet(path, "host", engine=engine),
-    "loader": lambda path, engine: sa.loader(path, "host", batch_size=1, to="table", engine=engine),
+    "loader": lambda path, engine: sa.loader(
+        path, "host", batch_size=1, to="table", read_options=sa.ReadOptions(engine=engine)
+    ),
 }
 
 

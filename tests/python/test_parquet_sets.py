@@ -50,11 +50,11 @@ def test_several_files_can_be_given_in_every_form(anywhere, folder, way):
 
 def test_a_scan_yields_tables_of_any_number_of_rows(anywhere, folder):
     for rows in (1, 4, 7, 29, 30, 100):
-        with sa.scan_parquet(folder, anywhere, batch_rows=rows) as scan:
+        with sa.scan_parquet(folder, anywhere, batch_size=rows) as scan:
             parts = [values(part) for part in scan]
         assert list(itertools.chain.from_iterable(parts)) == list(range(30))
         assert {len(part) for part in parts[:-1]} <= {rows}
-    with sa.scan_parquet(folder, anywhere, filters=[("n", ">", 17)], batch_rows=5) as scan:
+    with sa.scan_parquet(folder, anywhere, filters=[("n", ">", 17)], batch_size=5) as scan:
         assert list(itertools.chain.from_iterable(map(values, scan))) == list(range(18, 30))
 
 
@@ -64,7 +64,7 @@ def test_a_scan_equals_a_whole_read_for_every_type(anywhere, tmp_path):
     kept = [name for name in table.column_names if _is_written(table.select([name]), path)]
     pq.write_table(table.select(kept), path, row_group_size=70)
     whole = sa.read_parquet(path, anywhere).to_arrow()
-    with sa.scan_parquet(path, anywhere, batch_rows=33) as scan:
+    with sa.scan_parquet(path, anywhere, batch_size=33) as scan:
         assert pa.schema(scan.schema) == whole.schema
         assert pa.concat_tables(part.to_arrow() for part in scan).to_pydict() == whole.to_pydict()
     assert len(kept) > 10
@@ -117,7 +117,7 @@ def test_a_batch_that_the_budget_refused_can_be_requested_again(device, tmp_path
     held, seen, refused = [], [], 0
     with (
         device.memory.child("small", rows * 6) as small,
-        sa.scan_parquet(tmp_path, small, batch_rows=50_000) as scan,
+        sa.scan_parquet(tmp_path, small, batch_size=50_000) as scan,
     ):
         while len(seen) + sum(part.num_rows for part in held) < rows:
             try:
@@ -139,7 +139,7 @@ def test_the_memory_of_a_scan_does_not_grow_with_the_files(device, tmp_path):
     rows = 0
     with (
         device.memory.child("small", 3_000_000) as small,
-        sa.scan_parquet(tmp_path, small, batch_rows=10_000, in_flight=1) as scan,
+        sa.scan_parquet(tmp_path, small, batch_size=10_000, in_flight=1) as scan,
     ):
         for part in scan:
             rows += part.num_rows

@@ -146,7 +146,7 @@ def test_metadata_nullability_and_extension_types_come_back(host):
 
 
 def test_symbols_become_dictionaries_of_their_names(host):
-    table = sa.table([sa.column("s", ["x", "y", "x"], sa.symbol(), host)])
+    table = sa.table([sa.column(["x", "y", "x"], host, name="s", type="symbol")])
     assert written(table).read()["s"].to_pylist() == ["x", "y", "x"]
 
 
@@ -242,7 +242,7 @@ def test_arguments_are_checked_before_anything_is_written(host, tmp_path):
 
 def test_tables_without_rows_or_columns(host, tmp_path):
     path = tmp_path / "a.parquet"
-    empty = sa.table({"a": sa.column("a", [], "string", host)}, host)
+    empty = sa.table({"a": sa.column([], host, name="a", type="string")}, host)
     empty.write_parquet(path)
     assert pq.read_table(path).equals(empty.to_arrow())
     schema = pa.schema([pa.field("a", pa.int8(), nullable=False)], metadata={"k": "v"})

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 
 COLUMN_OF_VALUES = [
     ["1", "2"],
@@ -44,7 +45,7 @@ def scanned(source, **options):
 
 
 def loaded(source, **options):
-    with sa.loader(source, "host", batch_size=100, to="table", **options) as loader:
+    with sa.loader(source, "host", batch_size=100, to="table", **grouped(options)) as loader:
         [batch] = loader
         assert batch.schema == loader.schema
     return batch
@@ -177,7 +178,13 @@ def test_folders_of_arrow_files_are_not_partitions(tmp_path):
 
 
 def test_a_loader_yields_partition_columns_as_tensors_and_codes(folder):
-    with sa.loader(folder, "host", batch_size=3, codes={"city": ["Lyon", "Bern"]}, to="numpy") as loader:
+    with sa.loader(
+        folder,
+        "host",
+        batch_size=3,
+        to="numpy",
+        tensor_options=sa.TensorOptions(codes={"city": ["Lyon", "Bern"]}),
+    ) as loader:
         batches = list(loader)
     assert [each["year"].tolist() for each in batches] == [[2030] * 3, [2030, 2031, 2031], [2031] * 2]
     assert [each["city"].tolist() for each in batches] == [[1, 1, 0], [0, 1, 1], [0, 0]]

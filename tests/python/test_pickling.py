@@ -136,21 +136,21 @@ def test_bool8_makes_the_round_trip(ctx):
 def test_unpickled_symbols_belong_to_the_process(ctx):
     words = ["Lyon", None, "Brno", "Lyon"]
     for own in (None, sa.SymbolTable()):
-        column = sa.column("city", words, sa.symbol(own), ctx)
+        column = sa.column(words, ctx, name="city", type="symbol" if own is None else own.type)
         for found in (again(column), again(sa.table({"city": column}))["city"]):
-            assert found.type == sa.symbol()
+            assert found.type == sa.DataType("symbol")
             assert found.to_pylist() == words
-    assert again(sa.symbol(sa.SymbolTable())) == sa.symbol()
+    assert again(sa.SymbolTable().type) == sa.DataType("symbol")
 
 
 def test_symbols_are_renumbered_by_the_unpickling_process(run_python):
     words = ["new in that process", "and this"]
-    content = pickle.dumps(sa.column("w", words, sa.symbol(), "host"))
+    content = pickle.dumps(sa.column(words, "host", name="w", type="symbol"))
     program = """if True:
         import pickle, sys, saeta as sa
-        sa.symbols.intern_all(str(i) for i in range(1000))
+        sa.SymbolTable.default().intern_all(str(i) for i in range(1000))
         found = pickle.loads(bytes.fromhex(sys.argv[1]))
-        print(found.type, found.to_pylist(), sa.symbols.find("and this") >= 1000)
+        print(found.type, found.to_pylist(), sa.SymbolTable.default().find("and this") >= 1000)
     """
     done = run_python(program, content.hex())
     assert done.stdout.split("\n")[0] == f"symbol {words} True", done.stderr
@@ -272,7 +272,7 @@ def belongings(host, tmp_path):
         (buffer, r"numpy\.array\(token\.array\(buffer\)\)"),
         (sa.use(reads=[buffer]), "make one"),
         (sa.counted_table(table, np.array([1], np.uint32)), r"to_table\(\)"),
-        (sa.symbols, "with their names"),
+        (sa.SymbolTable.default(), "with their names"),
         (sa.scan_ipc(path, host), "pass the source"),
         (sa._ipc.open_file(path), "pass the source"),
         (sa._ipc.create_file(tmp_path / "never.arrow"), "a file of its own"),
@@ -299,7 +299,7 @@ def test_copying_returns_the_same_object_where_possible(host, tmp_path):
         schema[0].type,
         host,
         host.memory,
-        sa.symbols,
+        sa.SymbolTable.default(),
         host.allocate(8),
     ]
     for thing in same:
@@ -313,7 +313,9 @@ def test_copying_returns_the_same_object_where_possible(host, tmp_path):
 
 def source_and_expected(ctx):
     words = [None, "x", "y"] * 10
-    table = sa.table({"a": np.arange(30), "w": words, "c": sa.column("c", words, sa.symbol(), ctx)}, ctx)
+    table = sa.table(
+        {"a": np.arange(30), "w": words, "c": sa.column(words, ctx, name="c", type="symbol")}, ctx
+    )
     return table, [*range(1, 30), 0]
 
 

@@ -228,7 +228,7 @@ def test_a_task_writes_its_blocks_as_batches_and_none_without_rows(tmp_path):
     assert sink.write([empty, empty], task) == []
     sink.on_write_complete(result(sink.write([empty, batch(0).to_arrow(), batch(1).to_arrow()], task)))
     assert sa.ipc.inspect(sink.written[0])["compression"] == "zstd"
-    assert sa.read_ipc(sink.written[0], "host", rechunk=False).num_batches == 2
+    assert sa.read_ipc(sink.written[0], "host", combine_chunks=False).num_batches == 2
 
 
 def test_blocks_of_pandas_are_written(tmp_path):

@@ -47,7 +47,7 @@ def test_invalid_column_names_are_not_found(host):
 
 def test_a_row_count_is_one_number(host):
     table = sa.table({"n": [1, 2, 3]}, host)
-    one = sa.column("count", np.array([2], "i8"), ctx=host)
+    one = sa.column(np.array([2], "i8"), host, name="count")
     assert sa.counted_table(table, one).num_rows == 2
     with pytest.raises(sa.InvalidError, match="a row count is one number, not 2 chunks"):
         sa.counted_table(table, sa.Column.from_chunks([one, one]))
@@ -135,7 +135,7 @@ print(made.device)
 )
 def test_tensor_options_tell_whether_values_are_exported_unchanged(chosen):
     assert _core._TensorChoices().shows_values
-    assert _core._TensorChoices(with_mask=True).shows_values
+    assert _core._TensorChoices(nulls="mask").shows_values
     assert not _core._TensorChoices(**chosen).shows_values
 
 
@@ -163,19 +163,21 @@ class Named:
     ],
 )
 def test_a_dtype_is_named_as_frameworks_name_it(host, dtype, kind):
-    column = sa.column("n", [1, 2], "int8" if kind != "uint16" and kind != "uint8" else "uint8", ctx=host)
+    column = sa.column(
+        [1, 2], host, name="n", type="int8" if kind != "uint16" and kind != "uint8" else "uint8"
+    )
     assert column.to_numpy(dtype=dtype).dtype == kind
 
 
 def test_a_fill_is_a_number(host):
-    column = sa.column("n", [1, None], ctx=host)
+    column = sa.column([1, None], host, name="n")
     with pytest.raises(sa.TypeMismatch, match="fill is of type object, expected a number"):
         column.to_numpy(fill=object())
     assert column.to_numpy(fill=Number(lambda: 7)).tolist() == [1, 7]
 
 
 def test_slices_cover_all_chunks_and_are_bounds_checked(host):
-    parts = [sa.column("n", values, "int64", ctx=host) for values in ([0, 1], [2], [3, 4, 5])]
+    parts = [sa.column(values, host, name="n", type="int64") for values in ([0, 1], [2], [3, 4, 5])]
     column = sa.Column.from_chunks(parts)
     whole = list(range(6))
     for offset in range(7):
@@ -196,7 +198,7 @@ def test_the_index_of_a_duplicate_name_is_an_error():
 
 def test_the_count_of_a_counted_table_is_a_column(host):
     table = sa.table({"n": [1, 2, 3]}, host)
-    counted = sa.counted_table(table, sa.column("count", np.array([2], "i8"), ctx=host))
+    counted = sa.counted_table(table, sa.column(np.array([2], "i8"), host, name="count"))
     assert counted.count.name == "rows"
     assert (counted.count.type, counted.count.to_pylist()) == ("int64", [2])
     assert not counted.count.field.nullable
@@ -229,7 +231,7 @@ import sys, types
 import saeta as sa
 
 sys.modules["torch"] = types.ModuleType("torch")
-column = sa.column("n", [1, 2], ctx="host")
+column = sa.column([1, 2], "host", name="n")
 try:
     column.to_torch()
 except AttributeError as failure:

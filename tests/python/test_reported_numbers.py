@@ -31,7 +31,7 @@ def test_a_new_context_has_zero_counters(host):
 def test_each_action_has_a_counter():
     ctx = simulator().Device(0).context
     ctx.reset_counters()
-    column = sa.column("n", [1, 2, 3], "int32", ctx=ctx)
+    column = sa.column([1, 2, 3], ctx, name="n", type="int32")
     counted = ctx.counters()
     assert counted["host_to_device"]["transfers"] == 1
     assert counted["host_to_device"]["calls"] >= 1

@@ -21,7 +21,7 @@ from saeta._report import human_bytes
 )
 def test_python_and_cpp_format_sizes_identically(host, count, text):
     assert human_bytes(count) == text
-    host.budget = count
+    host.memory.limit = count
     shown = "no budget" if count == 2**64 - 1 else f"budget {text}"
     assert shown in repr(host)
 
@@ -43,7 +43,7 @@ def test_python_and_cpp_format_sizes_identically(host, count, text):
     ],
 )
 def test_times_are_shown_with_all_their_digits(host, type_, ticks, text):
-    column = sa.column("when", [ticks], type_, ctx=host, cast="reinterpret")
+    column = sa.column([ticks], host, name="when", type=type_, reinterpret=True)
     assert repr(column).split("\n  ")[1] == text
     assert text in repr(sa.table({"when": column}))
     assert text in column._repr_html_()
@@ -53,7 +53,7 @@ def test_the_repr_of_memory_shows_the_bytes_in_use(host):
     kept = host.allocate("1.5KiB")
     assert repr(host.memory).startswith("<saeta.Memory of host: 1.5 KiB in use, peak ")
     assert repr(host.memory).endswith(", no budget>")
-    host.budget = "8GiB"
+    host.memory.limit = "8GiB"
     assert repr(host.memory).endswith(", budget 8 GiB>")
     del kept
 

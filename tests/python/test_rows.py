@@ -141,7 +141,7 @@ def test_indices_and_masks_can_be_columns_tensors_arrays_or_sequences(device):
         np.array([9, 3, 9, 1], np.int64)[1::2],
         pa.array([3, 1], pa.int64()),
         pa.chunked_array([[3], [], [1]]),
-        sa.column("i", [3, 1], ctx=device),
+        sa.column([3, 1], device, name="i"),
     ):
         assert table.take(indices)["x"].to_pylist() == [3.0, 1.0]
     truth = [row in (1, 3) for row in range(10)]
@@ -149,8 +149,8 @@ def test_indices_and_masks_can_be_columns_tensors_arrays_or_sequences(device):
         truth,
         np.array(truth),
         pa.array(truth),
-        sa.column("m", truth, ctx=device),
-        sa.column("m", truth, ctx=device).as_bool8(extension=False),
+        sa.column(truth, device, name="m"),
+        sa.column(truth, device, name="m").as_bool8(extension=False),
     ):
         assert table.filter(mask)["x"].to_pylist() == [1.0, 3.0]
     assert table["x"].take([None, 2]).to_pylist() == [None, 2.0]
@@ -174,7 +174,7 @@ class Producer:
 def test_take_refuses_a_mask(device):
     table = sa.table({"x": [10, 20, 30]}, device)
     truth = [True, False, True]
-    bits = sa.column("m", truth, ctx=device)
+    bits = sa.column(truth, device, name="m")
     masks = [
         truth,
         (True, False, None),
@@ -200,14 +200,14 @@ def test_take_refuses_a_mask(device):
 )
 def test_take_refuses_a_mask_of_another_library(host, library, make):
     mask = getattr(pytest.importorskip(library), make)([True, False, True])
-    column = sa.column("x", [10, 20, 30], ctx=host)
+    column = sa.column([10, 20, 30], host, name="x")
     with pytest.raises(sa.TypeMismatch, match="filter takes a mask"):
         column.take(mask)
     assert column.filter(mask).to_pylist() == [10, 30]
 
 
 def test_a_boolean_is_not_a_row_index(host):
-    column = sa.column("x", [10, 20, 30], ctx=host)
+    column = sa.column([10, 20, 30], host, name="x")
     for number in (True, np.True_):
         with pytest.raises(sa.TypeMismatch, match="selected by the number of its row"):
             column[number]
@@ -235,7 +235,7 @@ def test_slices_with_a_step_are_copies_of_their_rows(device):
 
 def test_a_slice_of_a_counted_table_has_its_counted_rows(device):
     capacity = sa.table({"x": [1, 2, 3, 4]}, device)
-    counted = sa.counted_table(capacity, sa.column("n", [3], "int32", device))
+    counted = sa.counted_table(capacity, sa.column([3], device, name="n", type="int32"))
     assert counted.to_table()[::-1]["x"].to_pylist() == [3, 2, 1]
 
 
@@ -278,7 +278,7 @@ def test_an_operation_beyond_the_budget_leaks_nothing(host):
     host.synchronize()
     used = host.memory.statistics()["current"]
     for room in (100_000, 900_000, 1_700_000):
-        host.budget = used + room
+        host.memory.limit = used + room
         with pytest.raises(sa.BudgetExceeded):
             table.take(rows)
         host.synchronize()
@@ -293,13 +293,11 @@ def test_numbers_are_cast_exactly_or_rounded(device):
         table["i"].cast("uint8")
     with pytest.raises(sa.OutOfRange, match="the double in row 0 has no equal int32"):
         table["f"].cast("int32")
-    assert table["f"].cast("int32", cast="round").to_pylist() == [0, 2, -2]
+    assert table["f"].cast("int32", round=True).to_pylist() == [0, 2, -2]
     converted = table.cast({"f": "float16", "i": "float64"})
     assert converted.to_pydict() == {"i": [1.0, None, 300.0], "f": [0.5, 1.5, -2.5]}
-    with pytest.raises(sa.InvalidError, match="expected 'round' or None"):
-        table["f"].cast("int32", cast="up")
     with pytest.raises(sa.TypeMismatch, match="can't be cast to int32"):
-        sa.column("s", ["a"], ctx=device).cast("int32")
+        sa.column(["a"], device, name="s").cast("int32")
     with pytest.raises(sa.ColumnNameError, match="no column 'z': the columns are"):
         table.cast({"z": "int32"})
     with pytest.raises(sa.TypeMismatch, match="expected a mapping"):
@@ -316,13 +314,13 @@ def test_a_cast_converts_only_the_valid_rows_of_a_slice(device):
         for last in range(first, 7):
             part = column[first:last]
             assert part.cast("int8").to_pylist() == under[first:last].to_pylist()
-            assert part.cast("float32", cast="round").to_pylist() == under[first:last].to_pylist()
+            assert part.cast("float32", round=True).to_pylist() == under[first:last].to_pylist()
     with pytest.raises(sa.OutOfRange, match="in row 1 "):
         column[2:].fill_null(1000).cast("int8")
 
 
 def test_a_cast_to_a_type_with_the_same_bytes_is_a_view(host):
-    stamps = sa.column("t", [dt.datetime(2020, 1, 1)], "timestamp[us]", host)
+    stamps = sa.column([dt.datetime(2020, 1, 1)], host, name="t", type="timestamp[us]")
     assert stamps.cast("int64").address == stamps.address
 
 
@@ -361,19 +359,19 @@ def test_nulls_are_filled(device, name):
 
 
 def test_fills_are_checked(host):
-    column = sa.column("x", [1, None], "int8", host)
+    column = sa.column([1, None], host, name="x", type="int8")
     with pytest.raises(sa.InvalidError, match="300"):
         column.fill_null(300)
     with pytest.raises(sa.InvalidError, match="can't be filled with None"):
         column.fill_null(None)
     with pytest.raises(sa.InvalidError, match="the fill has 2 rows, expected 1"):
-        column.fill_null(sa.column("y", [1, 2], "int8", host))
+        column.fill_null(sa.column([1, 2], host, name="y", type="int8"))
     with pytest.raises(sa.TypeMismatch, match="the fill is of type int64"):
-        column.fill_null(sa.column("y", [1], "int64", host))
-    assert column.fill_null(sa.column("y", [5], "int8", host)).to_pylist() == [1, 5]
+        column.fill_null(sa.column([1], host, name="y", type="int64"))
+    assert column.fill_null(sa.column([5], host, name="y", type="int8")).to_pylist() == [1, 5]
     table = sa.table({"x": column, "y": ["a", None]}, host)
     assert table.fill_null({"y": "b"}).to_pydict() == {"x": [1, None], "y": ["a", "b"]}
-    without = sa.column("x", [1, 2], "int8", host)
+    without = sa.column([1, 2], host, name="x", type="int8")
     assert without.fill_null(3).address == without.address
 
 
@@ -386,7 +384,7 @@ def test_nulls_are_found_and_dropped(device):
     assert table.drop_null("x")["z"].to_pylist() == [1, 3, 3]
     assert table.drop_null(["y", -1])["z"].to_pylist() == [1, 2]
     assert table.drop_null("z")["z"].chunks[0].address == table["z"].chunks[0].address
-    assert sa.column("n", [None, None], ctx=device).is_null().to_pylist() == [True, True]
+    assert sa.column([None, None], device, name="n").is_null().to_pylist() == [True, True]
 
 
 def test_tables_move_to_another_device_and_back(device, host):
@@ -410,7 +408,7 @@ def test_moving_a_table_to_its_own_context_returns_it(host):
 
 
 def test_symbols_stay_symbols(device, host):
-    column = sa.column("s", ["a", "b", None], sa.symbol(), device)
+    column = sa.column(["a", "b", None], device, name="s", type="symbol")
     assert column.take([2, 0]).type == column.type
     moved = column.to(host)
     assert moved.type == column.type
@@ -419,9 +417,9 @@ def test_symbols_stay_symbols(device, host):
 
 def test_rows_are_taken_on_the_device_without_a_download(device):
     table = sa.table({"x": np.arange(10), "s": [str(row) for row in range(10)]}, device)
-    indices = sa.column("i", [3, 1], ctx=device)
+    indices = sa.column([3, 1], device, name="i")
     with device.forbid_downloads():
-        filtered = table.take(indices).filter(sa.column("m", [True, False], ctx=device))
+        filtered = table.take(indices).filter(sa.column([True, False], device, name="m"))
     assert filtered.to_pydict() == {"x": [3], "s": ["3"]}
 
 

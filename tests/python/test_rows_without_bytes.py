@@ -31,7 +31,7 @@ WAYS = {
     "to_pylist": lambda table: table["c"].to_pylist(),
     "rows": lambda table: table.to_pylist(),
     "column to_numpy": lambda table: table["c"].to_numpy(),
-    "column to_numpy with a mask": lambda table: table["c"].to_numpy(with_mask=True),
+    "column to_numpy with a mask": lambda table: table["c"].to_numpy(nulls="mask"),
     "table to_numpy": lambda table: table.to_numpy(nulls="nan"),
     "column to_pandas": lambda table: table["c"].to_pandas(),
     "table to_pandas": lambda table: table.to_pandas(),
@@ -40,14 +40,33 @@ WAYS = {
     "is_null": lambda table: table["c"].is_null(),
     "is_valid": lambda table: table["c"].is_valid(),
     "loader in order": lambda table: next(
-        iter(sa.loader(table, "host", batch_size=10, to="numpy", nulls="nan"))
+        iter(
+            sa.loader(table, "host", batch_size=10, to="numpy", tensor_options=sa.TensorOptions(nulls="nan"))
+        )
     ),
     "loader of rows": lambda table: next(
-        iter(sa.loader(table, "host", batch_size=10, to="numpy", nulls="nan", shuffle="rows"))
+        iter(
+            sa.loader(
+                table,
+                "host",
+                batch_size=10,
+                to="numpy",
+                shuffle="rows",
+                tensor_options=sa.TensorOptions(nulls="nan"),
+            )
+        )
     ),
     "loader of batches": lambda table: next(
         iter(
-            sa.loader(table, "host", batch_size=10, to="numpy", nulls="nan", shuffle="batches", world_size=2)
+            sa.loader(
+                table,
+                "host",
+                batch_size=10,
+                to="numpy",
+                shuffle="batches",
+                world_size=2,
+                tensor_options=sa.TensorOptions(nulls="nan"),
+            )
         )
     ),
 }

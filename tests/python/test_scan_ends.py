@@ -193,7 +193,7 @@ def test_a_wait_ends_when_it_is_abandoned_or_can_not_succeed(run_python, large, 
 def test_a_scan_can_be_refused_repeatedly_and_continue(host, large, packed, copy, source):
     if source == "file" and copy is None:
         pytest.skip("views allocate no memory")
-    host.budget = int(1.5 * ROWS * 8)
+    host.memory.limit = int(1.5 * ROWS * 8)
     with Path(large).open("rb") as opened:
         scan = sa.scan_ipc(opened if source == "object" else packed, host, copy=copy, in_flight=1)
         held = [next(scan)]
@@ -300,12 +300,12 @@ class _HeldAtEnd(io.BytesIO):
 
 def test_a_batch_joined_of_two_windows_can_be_retried_after_a_refusal(host, large):
     rows = ROWS * 3 // 2
-    host.budget = 2 * rows * 8 - ROWS  # enough for two windows but not for a copy of their rows
-    scan = sa.scan_ipc(large, host, copy=True, window=ROWS * 8, batch_rows=rows, in_flight=1)
+    host.memory.limit = 2 * rows * 8 - ROWS  # enough for two windows but not for a copy of their rows
+    scan = sa.scan_ipc(large, host, copy=True, window=ROWS * 8, batch_size=rows, in_flight=1)
     for _ in range(2):
         with pytest.raises(sa.BudgetExceeded):
             next(scan)
-    host.budget = None
+    host.memory.limit = None
     found = [np.asarray(batch["a"].to_numpy()) for batch in scan]
     assert [len(each) for each in found] == [rows] * 4
     assert np.array_equal(np.concatenate(found), np.arange(6 * ROWS))
@@ -313,7 +313,7 @@ def test_a_batch_joined_of_two_windows_can_be_retried_after_a_refusal(host, larg
 
 
 def test_a_refused_batch_does_not_end_the_scan(host, packed):
-    host.budget = int(1.5 * ROWS * 8)
+    host.memory.limit = int(1.5 * ROWS * 8)
     scan = sa.scan_ipc(packed, host, in_flight=1)
     held = [next(scan)]
     with pytest.raises(sa.BudgetExceeded):

@@ -65,7 +65,7 @@ def test_every_file_of_the_corpora(device, shared_data):
         three_batches = 3 * (expected.nbytes // max(1, len(sa.ipc.inspect(path)["batch_rows"])) + 1)
         for window in (*WINDOWS, three_batches):
             assert same(scanned(path, device, window=window), expected), (path, window)
-        assert same(scanned(path, device, window=1, batch_rows=5), expected), path
+        assert same(scanned(path, device, window=1, batch_size=5), expected), path
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
@@ -74,7 +74,7 @@ def test_every_type_by_windows_of_one_batch_three_and_all(device, tmp_path, comp
     path = written(tmp_path / "a.arrow", table, 10, compression)
     for window in (1, "30KiB", "1GiB"):
         assert same(scanned(path, device, window=window), table)
-        assert same(scanned(path, device, window=window, batch_rows=7), table)
+        assert same(scanned(path, device, window=window, batch_size=7), table)
     some = table.column_names[::-2]
     assert same(scanned(path, device, columns=some, batches=(2, 9)), table.select(some).slice(20, 70))
 
@@ -83,7 +83,7 @@ def test_thousands_of_small_batches_and_thousands_of_columns(device, tmp_path):
     small = pa.table({"a": np.arange(20_000), "b": [str(i) for i in range(20_000)]})
     path = written(tmp_path / "small.arrow", small, 8)
     assert scanned(path, device).equals(small)
-    lengths = [part.num_rows for part in sa.scan_ipc(path, device, copy=True, batch_rows=4096)]
+    lengths = [part.num_rows for part in sa.scan_ipc(path, device, copy=True, batch_size=4096)]
     assert lengths == [4096] * 4 + [3616]
     wide = pa.table({f"c{i}": np.arange(3) + i for i in range(2000)})
     path = written(tmp_path / "wide.arrow", wide, 1)
@@ -107,7 +107,7 @@ def test_dictionaries_may_grow_and_be_replaced_between_windows(device, tmp_path)
         expected = pa.Table.from_batches(batches).to_pydict()
         for window in WINDOWS:
             assert scanned(path, device, window=window).to_pydict() == expected
-            assert scanned(path, device, window=window, batch_rows=4).to_pydict() == expected
+            assert scanned(path, device, window=window, batch_size=4).to_pydict() == expected
 
 
 def test_files_of_polars_and_pandas(device, tmp_path):
@@ -200,12 +200,12 @@ def test_two_scans_at_once_and_one_that_is_slow(device, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["file", "object", "view"])
-def test_batch_rows_regroups_batches(host, tmp_path, source):
+def test_batch_size_regroups_batches(host, tmp_path, source):
     table = arrow_data.table(100)
     path = written(tmp_path / "a.arrow", table, 10)
     with path.open("rb") as opened:
         options = {"copy": True} if source == "file" else {}
-        scan = sa.scan_ipc(opened if source == "object" else path, host, batch_rows=33, **options)
+        scan = sa.scan_ipc(opened if source == "object" else path, host, batch_size=33, **options)
         tables = list(scan)
         assert [table.num_batches for table in tables] == [1, 1, 1, 1]
         parts = [table.to_arrow() for table in tables]
@@ -221,8 +221,8 @@ def test_invalid_options_are_refused(host, tmp_path):
     with pytest.raises(sa.InvalidError, match="bytes"):
         sa.scan_ipc(path, host, window="many bytes")
     for rows in (0, -1, True, 1.5, 1 << 63):
-        with pytest.raises(sa.InvalidError, match="batch_rows"):
-            sa.scan_ipc(path, host, batch_rows=rows)
+        with pytest.raises(sa.InvalidError, match="batch_size"):
+            sa.scan_ipc(path, host, batch_size=rows)
 
 
 def test_a_file_that_shrinks_is_an_error_with_its_offset(device, tmp_path):

@@ -153,7 +153,7 @@ def test_the_error_of_a_forbidden_copy_names_the_solution(pair, by_ordinal):
 def test_tensors_of_another_device_need_an_explicit_copy(pair):
     """tests/interop/test_gpu_peers.py tests the copies."""
     first, second = pair.contexts
-    column = sa.column("x", np.arange(100, dtype="i4"), ctx=first)
+    column = sa.column(np.arange(100, dtype="i4"), first, name="x")
     for copy in (None, False):
         for source in (column, column.__dlpack__()):
             with pytest.raises(sa.ExchangeError, match=r"copy=True.*Column\.to"):
@@ -162,8 +162,8 @@ def test_tensors_of_another_device_need_an_explicit_copy(pair):
 
 def test_a_given_context_accepts_columns_of_other_devices(pair):
     first, second = pair.contexts
-    column = sa.column("x", [1, 2, None], ctx=first)
-    assert sa.column("y", column, ctx=second).device == "sim:1"
+    column = sa.column([1, 2, None], first, name="x")
+    assert sa.column(column, second, name="y").device == "sim:1"
     table = sa.table({"x": column, "y": [4, 5, 6]}, second)
     assert table.context == second
     assert table.to_pydict() == {"x": [1, 2, None], "y": [4, 5, 6]}
@@ -172,7 +172,7 @@ def test_a_given_context_accepts_columns_of_other_devices(pair):
 
 def test_a_table_of_columns_of_two_devices_needs_a_context(pair):
     first, second = pair.contexts
-    columns = {"x": sa.column("x", [1], ctx=first), "y": sa.column("y", [2], ctx=second)}
+    columns = {"x": sa.column([1], first, name="x"), "y": sa.column([2], second, name="y")}
     with pytest.raises(sa.InvalidError, match=r"on sim:1, the table on sim:0; Column\.to"):
         sa.table(columns)
     assert sa.table(columns, first).device == "sim:0"

@@ -10,7 +10,13 @@ import pytest
 
 import saeta as sa
 
-MODES = [{}, {"copy": True}, {"rechunk": True}, {"copy": True, "rechunk": False}, {"validate": False}]
+MODES = [
+    {},
+    {"copy": True},
+    {"combine_chunks": True},
+    {"copy": True, "combine_chunks": False},
+    {"validate": False},
+]
 HEADER, FIELDS, DICTIONARY, ID = 2, 1, 4, 0  # numbers of fields in Message.fbs and Schema.fbs
 
 

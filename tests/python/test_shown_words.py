@@ -26,13 +26,6 @@ def test_the_display_of_a_table(host):
     assert repr(five).split("\n")[1] == "  n       int64   1, null, 3, 4, 5"
     two = sa.concat_tables([five, five])
     assert repr(two).split("\n")[0].startswith("<saeta.Table on host: 10 rows x 2 columns in 2 batches, ")
-    html = table.select(["n"])._repr_html_()
-    assert html == (
-        f"<p><b>saeta.Table</b> on host: 6 rows x 1 column, {table.select(['n']).nbytes} B</p>"
-        "<table><thead><tr><th>column</th><th>type</th><th>first rows</th></tr></thead><tbody>"
-        "<tr><th style='text-align:left'>n</th><td style='text-align:left'>int64</td>"
-        "<td style='text-align:left'>1, null, 3, 4, 5, …</td></tr></tbody></table>"
-    )
 
 
 def test_the_display_of_a_wide_table_is_truncated(host):
@@ -42,10 +35,8 @@ def test_the_display_of_a_wide_table_is_truncated(host):
     assert len(lines) == most + 2
     assert lines[most].split() == [f"c{most - 1}", "int64", str(most - 1)]
     assert lines[-1] == "  … and 2 more columns"
-    assert table._repr_html_().endswith("</table><p>… and 2 more columns</p>")
     full = table.select(table.column_names[:most])
     assert len(repr(full).split("\n")) == most + 1
-    assert "more columns" not in full._repr_html_()
     long = repr(sa.table({"x": ["y" * 36] * 5}, host)).split("\n")[1]
     assert len(long) == display.LINE_WIDTH == 118
     assert long.endswith("…")
@@ -53,20 +44,17 @@ def test_the_display_of_a_wide_table_is_truncated(host):
 
 
 def test_the_display_of_a_column(host):
-    column = sa.column("a" * 5, [1, 2, 3, 4, 5, 6], "int8", host)
+    column = sa.column([1, 2, 3, 4, 5, 6], host, name="a" * 5, type="int8")
     assert repr(column) == "<saeta.Column 'aaaaa': int8 on host, 6 rows, 6 B>\n  1, 2, 3, 4, 5, …"
     assert repr(column[:5]).endswith("\n  1, 2, 3, 4, 5")
-    assert column._repr_html_() == (
-        "<p><b>saeta.Column</b> &#x27;aaaaa&#x27;: int8 on host, 6 rows, 6 B</p><p>1, 2, 3, 4, 5, …</p>"
-    )
-    long = sa.column("x" * 2000, [1], "int8", host)
+    long = sa.column([1], host, name="x" * 2000, type="int8")
     assert repr(long).split(": int8")[0] == "<saeta.Column '" + "x" * 998 + "…"
     assert repr(column[:1]) == "<saeta.Column 'aaaaa': int8 on host, 1 row, 1 B>\n  1"
 
 
 def test_the_display_of_a_counted_table(host):
     room = sa.table({"x": [1, 2, 3]}, host)
-    count = sa.column("c", [2], "int64", host)
+    count = sa.column([2], host, name="c", type="int64")
     assert repr(sa.counted_table(room, count)) == (
         "<saeta.CountedTable of an unread number of 3 rows, 1 column on host>"
     )
@@ -179,7 +167,7 @@ def test_progress_is_a_callable_a_bar_or_nothing(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", console)
 
     def so_far(size, rows, batches, total):
-        return SimpleNamespace(bytes=size, rows=rows, batches=batches, total_batches=total)
+        return SimpleNamespace(bytes=size, rows=rows, batches=batches, total_batches=total, total_rows=-1)
 
     with progress.hook(True, "reading") as hook:
         hook(so_far(100, 10, 2, 5))
@@ -219,8 +207,6 @@ def test_rows_are_taken_filtered_and_dropped(host):
     assert table.cast({"a": "int8"})["a"].type == "int8"
     halves = sa.table({"f": [2.5, 3.5]}, host)
     assert halves.cast({"f": "float32"})["f"].to_pylist() == [2.5, 3.5]
-    with pytest.raises(sa.InvalidError, match="cast='truncate': expected 'round' or None"):
-        halves["f"].cast("int8", cast="truncate")
     with pytest.raises(sa.InvalidError, match="column 'a': nulls can't be filled with None"):
         table["a"].fill_null(None)
     with pytest.raises(sa.TypeMismatch, match="types is of type list, expected a mapping from names"):
@@ -233,5 +219,5 @@ def test_rows_are_taken_filtered_and_dropped(host):
         table.drop_null("q")
     with pytest.raises(sa.OutOfRange):
         table.drop_null(2)
-    assert table["a"].fill_null(sa.column("v", [9], ctx=host)).to_pylist() == [1, 9, 3]
+    assert table["a"].fill_null(sa.column([9], host, name="v")).to_pylist() == [1, 9, 3]
     assert pa.table(table.to("host")).num_rows == 3

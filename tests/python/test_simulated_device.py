@@ -27,7 +27,7 @@ def interface(column):
 
 
 def test_a_column_exports_the_cuda_array_interface(sim):
-    column = sa.column("n", [1, 2, 3], "int32", ctx=sim)
+    column = sa.column([1, 2, 3], sim, name="n", type="int32")
     assert interface(column) == {
         "shape": (3,),
         "typestr": "<i4",
@@ -42,29 +42,31 @@ def test_a_column_exports_the_cuda_array_interface(sim):
 
 
 def test_fixed_size_lists_and_structs_are_exported_with_more_dimensions(sim):
-    pairs = sa.column("p", [[1, 2], [3, 4], [5, 6]], "fixed_size_list<item: float>[2]", ctx=sim)
+    pairs = sa.column([[1, 2], [3, 4], [5, 6]], sim, name="p", type="fixed_size_list<item: float>[2]")
     shown = interface(pairs)
     assert (shown["shape"], shown["typestr"]) == ((3, 2), "<f4")
-    points = sa.column("p", [{"x": 1}, {"x": 3}], "struct<x: int16>", ctx=sim)
+    points = sa.column([{"x": 1}, {"x": 3}], sim, name="p", type="struct<x: int16>")
     shown = interface(points)
     assert (shown["shape"], shown["typestr"]) == ((2, 1), "<i2")
 
 
 def test_unsupported_columns_lack_the_interface_or_raise_a_buffer_error(sim):
-    assert not hasattr(sa.column("s", ["a"], ctx=sim), "__cuda_array_interface__")
-    assert not hasattr(sa.column("s", [{"a": "x"}], "struct<a: string>", ctx=sim), "__cuda_array_interface__")
+    assert not hasattr(sa.column(["a"], sim, name="s"), "__cuda_array_interface__")
     assert not hasattr(
-        sa.column("l", [[1], [2, 3]], "list<item: int64>", ctx=sim), "__cuda_array_interface__"
+        sa.column([{"a": "x"}], sim, name="s", type="struct<a: string>"), "__cuda_array_interface__"
+    )
+    assert not hasattr(
+        sa.column([[1], [2, 3]], sim, name="l", type="list<item: int64>"), "__cuda_array_interface__"
     )
     with pytest.raises(BufferError, match="1 of 2 values of an int64 column are null"):
-        interface(sa.column("n", [1, None], ctx=sim))
-    numbers = sa.column("n", [1, 2], ctx=sim)
+        interface(sa.column([1, None], sim, name="n"))
+    numbers = sa.column([1, 2], sim, name="n")
     with pytest.raises(BufferError, match="__cuda_array_interface__"):
         interface(sa.Column.from_chunks([numbers, numbers]))
 
 
 def test_an_export_is_valid_while_the_column_lives(sim):
-    column = sa.column("n", np.arange(1000), ctx=sim)
+    column = sa.column(np.arange(1000), sim, name="n")
     before = sim.memory.statistics()["current"]
     shown = interface(column)
     del column
@@ -111,7 +113,7 @@ def test_empty_plain_copies_and_unknown_kinds_are_refused(sim):
 
 
 def test_errors_name_chunks_and_columns_of_different_devices(sim, host):
-    here, there = sa.column("n", [1], ctx=host), sa.column("m", [2], ctx=sim)
+    here, there = sa.column([1], host, name="n"), sa.column([2], sim, name="m")
     with pytest.raises(sa.InvalidError, match=f"a chunk is on {sim.device}, the first one on host"):
         sa.Column.from_chunks([here, there])
     with pytest.raises(sa.InvalidError, match=f"column 'm' is on {sim.device}, the table on host"):
@@ -121,7 +123,7 @@ def test_errors_name_chunks_and_columns_of_different_devices(sim, host):
 
 
 def test_during_a_capture_synchronize_waits_only_for_the_contexts_own_stream(sim):
-    column = sa.column("n", [1, 2], ctx=sim)
+    column = sa.column([1, 2], sim, name="n")
     with sim.capturing():
         sim.synchronize()
     assert column.to_pylist() == [1, 2]
@@ -134,7 +136,7 @@ def test_a_reservation_reports_its_remaining_bytes(host):
         assert "reservation of 1 MiB, 768 KiB left" in repr(part)
         del block
         with pytest.raises(sa.InvalidError, match="draws from a reservation has no limit of its own"):
-            part.budget = 10
+            part.memory.limit = 10
     with host.memory.child("query") as child:
         assert repr(child) == "<saeta.Context host: child 'query', no budget, 0 B in use>"
     assert repr(child) == "<saeta.Context host: child 'query', no budget, 0 B in use, closed>"
@@ -153,7 +155,7 @@ def test_stream_arguments_are_dlpack_stream_numbers(sim):
         assert token.stream == 2
     with pytest.raises(sa.InvalidError, match="stream -1 is not a stream: expected None, 1, 2 or a stream"):
         sim.allocate(8, stream=-1)
-    codes = sa.column("c", ["a", "b", "a"], "dictionary<values=string, indices=int8>", ctx=sim)
+    codes = sa.column(["a", "b", "a"], sim, name="c", type="dictionary<values=string, indices=int8>")
     with sa.use(2, reads=[codes]), pytest.raises(sa.BusyError):
         sa.use(2, writes=[codes]).__enter__()
 

@@ -154,9 +154,9 @@ def test_without_device_memory_the_size_of_a_slice_is_estimated():
         exact = table[240:480].nbytes
         ctx.synchronize()
         ctx.memory.trim()
-        ctx.budget = ctx.memory.statistics()["current"]
+        ctx.memory.limit = ctx.memory.statistics()["current"]
         assert abs(table[240:480].nbytes - exact) <= exact // 10
-        ctx.budget = None
+        ctx.memory.limit = None
 
 
 def test_the_size_for_dask_is_that_of_the_rows(ctx):

@@ -151,11 +151,11 @@ def test_integer_options_of_a_scan_must_be_positive(host, tmp_path):
     for each in wrong[:-2]:
         with pytest.raises(sa.InvalidError, match=r"window is .*, expected a number of bytes from 1 on"):
             sa.scan_ipc(path, host, window=each)
-        with pytest.raises(sa.InvalidError, match=r"batch_rows is .*, expected a number of rows from 1 on"):
-            sa.scan_ipc(path, host, batch_rows=each)
+        with pytest.raises(sa.InvalidError, match=r"batch_size is .*, expected a number of rows from 1 on"):
+            sa.scan_ipc(path, host, batch_size=each)
         with pytest.raises(sa.InvalidError, match=r"in_flight is .*, expected a number of batches from 1 on"):
             sa.scan_ipc(path, host, in_flight=each)
-    with sa.scan_ipc(path, host, window=1, batch_rows=1, in_flight=1) as scanned:
+    with sa.scan_ipc(path, host, window=1, batch_size=1, in_flight=1) as scanned:
         assert [batch["a"].to_pylist() for batch in scanned] == [[1], [2], [3]]
 
 

@@ -19,7 +19,7 @@ MIB = 1 << 20
 @pytest.fixture
 def sim():
     device = simulator().Device(0)
-    device.context.budget = MIB
+    device.context.memory.limit = MIB
     yield device.context
     assert device.races == []
 
@@ -155,7 +155,7 @@ def test_spills_are_recorded_and_drawn_in_the_timeline(sim, tmp_path):
 def tiered(tmp_path):
     """A context whose page-locked and pageable tiers each have room for two tables of 1,000 rows."""
     device = simulator().Device(0, tiers=(36_000, 36_000, str(tmp_path)))
-    device.context.budget = MIB
+    device.context.memory.limit = MIB
     yield device.context
     assert device.races == []
     assert list(tmp_path.iterdir()) == []

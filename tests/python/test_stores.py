@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 from saeta import ipc
 from saeta._files.stores import obstores, retries
 from saeta._files.stores.requests import MOST_AT_ONCE, REQUESTS
@@ -163,7 +164,7 @@ def test_filters_and_columns_of_parquet_in_a_store(s3: str, host: sa.Context) ->
     url = f"s3://{BUCKET}/pq"
     kept = sa.read_parquet(url, host, columns=["s"], filters=[("n", ">=", 55_000), ("kind", "=", 1)])
     assert kept.to_arrow().equals(TABLE.slice(55_000).select(["s"]))
-    with sa.scan_parquet(url, host, columns="n", batch_rows=7_000) as scan:
+    with sa.scan_parquet(url, host, columns="n", batch_size=7_000) as scan:
         assert [row for batch in scan for row in batch["n"].to_pylist()] == list(range(ROWS))
 
 
@@ -340,7 +341,7 @@ def test_a_loader_reads_from_a_store(s3: str, tmp_path: Any, shuffle: Any, sourc
     given = {"batch_size": 7_000, "columns": ["n"], "to": "numpy", "shuffle": shuffle, "window": "64KiB"}
 
     def rows(files: Any, **place: Any) -> list[int]:
-        with sa.loader(files, "host", **given, **place) as batches:
+        with sa.loader(files, "host", **grouped({**given, **place})) as batches:
             return [row for batch in batches for row in batch["n"].tolist()]
 
     from_store = rows(f"s3://{BUCKET}/{source}")
@@ -360,7 +361,13 @@ def test_a_loader_of_a_store_is_pickled_with_its_place_and_resumes(s3: str) -> N
     import cloudpickle
 
     with sa.loader(
-        "day", "host", batch_size=7_000, columns=["n"], to="numpy", shuffle="rows", filesystem=store_of(s3)
+        "day",
+        "host",
+        batch_size=7_000,
+        columns=["n"],
+        to="numpy",
+        shuffle="rows",
+        read_options=sa.ReadOptions(filesystem=store_of(s3)),
     ) as loader:
         batches = iter(loader)
         first = [next(batches)["n"].tolist() for _ in range(3)]

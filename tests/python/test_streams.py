@@ -86,7 +86,7 @@ def test_a_failing_producer_leaks_nothing(host, at):
 
 
 def test_a_stream_that_exceeds_the_budget_ends(host):
-    host.budget = 1000
+    host.memory.limit = 1000
     with pytest.raises(sa.BudgetExceeded):
         sa.from_arrow(slow_reader(50), host, copy=True)
     assert host.memory.statistics()["current"] == 0
@@ -185,7 +185,7 @@ def test_a_scan_continues_when_the_budget_has_room_again(host, tmp_path, source)
     table = pa.table({"a": np.arange(rows * 6)})
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows)
-    host.budget = int(1.5 * rows * 8)
+    host.memory.limit = int(1.5 * rows * 8)
     seen = taken = 0
     with host.memory.window() as window, path.open("rb") as opened:
         for batch in sa.scan_ipc(
@@ -433,7 +433,7 @@ def test_parquet(anywhere, parquet):
     assert kept["a"].to_pylist() == expected
     by_expression = sa.read_parquet(path, anywhere, columns="a", filters=ds.field("a") < 5)
     assert by_expression["a"].to_pylist() == [0, 1, 2, 3, 4]
-    assert max(batch.num_rows for batch in sa.read_parquet(path, anywhere, batch_rows=100).batches) <= 100
+    assert max(batch.num_rows for batch in sa.read_parquet(path, anywhere, batch_size=100).batches) <= 100
 
 
 def test_parquet_of_folders_and_file_systems(host, parquet, tmp_path):
@@ -466,8 +466,8 @@ def test_errors_for_missing_or_invalid_parquet(host, parquet, tmp_path):
         sa.read_parquet(tmp_path / "missing.parquet", host)
     with pytest.raises(sa.InvalidError, match=r"'x'.*'a'"):
         sa.read_parquet(path, host, columns=["x"])
-    with pytest.raises(sa.InvalidError, match="batch_rows"):
-        sa.read_parquet(path, host, batch_rows=0)
+    with pytest.raises(sa.InvalidError, match="batch_size"):
+        sa.read_parquet(path, host, batch_size=0)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing that follows PAR1")
     with pytest.raises(sa.FormatError, match=r"bad\.parquet"):
         sa.read_parquet(tmp_path / "bad.parquet", host)
@@ -490,8 +490,8 @@ def test_a_consumed_nanoarrow_stream_is_an_error(host):
         sa.from_arrow(stream, host)
 
 
-@pytest.mark.parametrize("batch_rows", [None, 70])
-def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_rows):
+@pytest.mark.parametrize("batch_size", [None, 70])
+def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_size):
     """Each row is yielded to one thread. Views are cheaper than a thread that reads ahead, so there is
     none."""
     path = tmp_path / "rows.arrow"
@@ -501,7 +501,7 @@ def test_threads_share_the_views_of_a_scan(tmp_path, host, batch_rows):
     taken: list[list[int]] = [[], [], [], []]
     start = threading.Barrier(len(taken))
     before = threading.active_count()
-    scan = sa.scan_ipc(path, host, batch_rows=batch_rows)
+    scan = sa.scan_ipc(path, host, batch_size=batch_size)
 
     def take(number: int) -> None:
         start.wait()

@@ -43,8 +43,8 @@ def test_each_chunk_of_a_column_is_mapped_by_its_own_dictionary(ctx, index, kind
     assert (asked.type, asked.num_chunks) == ("symbol", len(CHUNKS))
     assert asked.to_pylist() == NAMES
     assert asked.slice(2, 7).to_pylist() == NAMES[2:9]
-    assert sa.column("x", source, sa.symbol(), ctx).to_pylist() == NAMES
-    assert sa.column("x", source, sa.symbol(sa.SymbolTable()), ctx).to_pylist() == NAMES
+    assert sa.column(source, ctx, name="x", type="symbol").to_pylist() == NAMES
+    assert sa.column(source, ctx, name="x", type=sa.SymbolTable().type).to_pylist() == NAMES
 
 
 def test_each_batch_of_a_stream_is_mapped_by_its_own_dictionary(ctx):

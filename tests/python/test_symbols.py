@@ -28,7 +28,7 @@ INDICES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint
 
 
 def cities(ctx: sa.Context) -> sa.Column:
-    return sa.column("city", CITIES, sa.symbol(), ctx)
+    return sa.column(CITIES, ctx, name="city", type="symbol")
 
 
 def called_symbols(array: pa.Array, name: str = "x") -> pa.Table:
@@ -58,7 +58,7 @@ def test_a_table_numbers_names_from_zero():
 
 def test_an_empty_symbol_table_can_be_used():
     table = sa.SymbolTable()
-    column = sa.column("x", ["a"], sa.symbol(table), "host")
+    column = sa.column(["a"], "host", name="x", type=table.type)
     assert column.type.symbol_table == table
     assert (len(table), "a" in sa.SymbolTable()) == (1, False)
 
@@ -93,11 +93,12 @@ def test_names_must_be_text():
 
 
 def test_the_process_has_one_symbol_table():
-    assert sa.symbols == sa.symbol().symbol_table == xlog.symbols
-    assert hash(sa.symbols) == hash(sa.symbol().symbol_table)
+    assert sa.SymbolTable.default() == sa.DataType("symbol").symbol_table == xlog.symbols
+    assert hash(sa.SymbolTable.default()) == hash(sa.DataType("symbol").symbol_table)
     assert sa.SymbolTable() != sa.SymbolTable()
-    assert sa.symbols != 7
-    assert weakref.ref(sa.symbols)() is sa.symbols
+    assert sa.SymbolTable.default() != 7
+    names = sa.SymbolTable.default()
+    assert weakref.ref(names)() is names
 
 
 def test_threads_intern_consistently():
@@ -115,7 +116,7 @@ def test_threads_intern_consistently():
 
 
 def test_a_column_keeps_its_symbol_table_alive(host):
-    column = sa.column("x", ["kept"], sa.symbol(sa.SymbolTable()), host)
+    column = sa.column(["kept"], host, name="x", type=sa.SymbolTable().type)
     gc.collect()
     assert column.to_pylist() == ["kept"]
     assert column.type.symbol_table.find("kept") == 0
@@ -124,7 +125,7 @@ def test_a_column_keeps_its_symbol_table_alive(host):
 def test_a_million_names():
     table = sa.SymbolTable()
     names = [f"n{i}" for i in range(1_000_000)]
-    column = sa.column("x", pa.array(names), sa.symbol(table), "host")
+    column = sa.column(pa.array(names), "host", name="x", type=table.type)
     assert len(table) == 1_000_000
     assert column.to_arrow().chunk(0).dictionary.to_pylist()[-1] == names[-1]
     assert column[765_432] == names[765_432]
@@ -134,12 +135,12 @@ def test_a_million_names():
 
 
 def test_symbol_is_a_distinct_type():
-    symbol = sa.symbol()
+    symbol = sa.DataType("symbol")
     assert symbol == sa.DataType("symbol") == "symbol"
     assert (symbol.is_symbol, symbol.byte_width, symbol.dtype, symbol.value_type) == (True, 4, None, None)
     assert symbol != sa.DataType("uint32")
     assert (sa.DataType("uint32").is_symbol, sa.DataType("uint32").symbol_table) == (False, None)
-    other = sa.symbol(sa.SymbolTable())
+    other = sa.SymbolTable().type
     assert other != symbol
     assert other.name.startswith("symbol[table ")
     with pytest.raises(sa.UnsupportedError, match="symbols can't be nested"):
@@ -155,12 +156,12 @@ def test_python_values_are_interned_as_names(anywhere):
     assert column.null_count == 1
     assert "Lyon, null, Bern, Lyon" in repr(column)
     assert "Lyon" in column._repr_html_()
-    assert sa.column("none", [], sa.symbol(), anywhere).to_pylist() == []
-    assert sa.column("none", [None], sa.symbol(), anywhere).to_pylist() == [None]
+    assert sa.column([], anywhere, name="none", type="symbol").to_pylist() == []
+    assert sa.column([None], anywhere, name="none", type="symbol").to_pylist() == [None]
 
 
 def test_a_schema_can_request_symbols(anywhere):
-    schema = sa.schema([("city", sa.symbol()), ("n", "int64")])
+    schema = sa.schema([("city", "symbol"), ("n", "int64")])
     table = sa.table({"city": CITIES, "n": range(6)}, anywhere, schema=schema)
     assert table.schema == schema
     assert table["city"].to_pylist() == CITIES
@@ -174,7 +175,7 @@ def test_a_schema_can_request_symbols(anywhere):
 def test_dictionaries_become_symbols(anywhere, index, kind):
     values = pa.array(["a", None, "a name of more than 12 bytes", "a"], kind)
     source = pa.DictionaryArray.from_arrays(pa.array([3, 1, None, 2, 0, 2], index), values)
-    column = sa.column("x", source, sa.symbol(), anywhere)
+    column = sa.column(source, anywhere, name="x", type="symbol")
     assert column.type == "symbol"
     assert column.to_pylist() == source.to_pylist()
     assert column.null_count == 2
@@ -185,7 +186,7 @@ def test_a_dictionary_becomes_symbols_only_on_request(anywhere):
     source = pa.array(CITIES).dictionary_encode()
     column = sa.from_arrow(source, anywhere)
     assert column.type == "dictionary<values=string, indices=int32, ordered=0>"
-    assert sa.column("x", source, None, anywhere).type != "symbol"
+    assert sa.column(source, anywhere, name="x", type=None).type != "symbol"
     assert column.as_symbols().type == "symbol"
 
 
@@ -194,20 +195,20 @@ def test_integers_become_symbols_without_a_copy(host):
     table.intern_all(["a", "b"])
     for dtype in (np.uint32, np.int32):
         numbers = np.array([1, 0, 1], dtype)
-        column = sa.column("x", numbers, sa.symbol(table), host)
+        column = sa.column(numbers, host, name="x", type=table.type)
         assert column.to_pylist() == ["b", "a", "b"]
         assert column.address == numbers.ctypes.data
     for wrong in (np.array([0, 2], np.uint32), np.array([0, -1], np.int32)):
         with pytest.raises(sa.OutOfRange, match=r"column 'x': row 1: symbol \d+ is not in the symbol table"):
-            sa.column("x", wrong, sa.symbol(table), host)
+            sa.column(wrong, host, name="x", type=table.type)
     with pytest.raises(sa.TypeMismatch, match="int64 can't become symbols: expected strings"):
-        sa.column("x", np.array([0, 1]), sa.symbol(table), host)
+        sa.column(np.array([0, 1]), host, name="x", type=table.type)
 
 
 def test_tensors_of_two_dimensions_become_symbols_by_a_schema(host):
     table = sa.SymbolTable()
     table.intern_all(["a", "b"])
-    schema = sa.schema([("x", sa.symbol(table)), ("n", "uint32")])
+    schema = sa.schema([("x", table.type), ("n", "uint32")])
     made = sa.table(np.array([[0, 7], [1, 8]], np.uint32), host, schema=schema)
     assert made.to_pydict() == {"x": ["a", "b"], "n": [7, 8]}
     with pytest.raises(sa.OutOfRange, match="dlpack: column 'x': row 1: symbol 8"):
@@ -217,12 +218,12 @@ def test_tensors_of_two_dimensions_become_symbols_by_a_schema(host):
 
 
 def test_symbols_are_exported_as_tensors_only_on_request(anywhere):
-    column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
+    column = sa.column(["a", "b", "a"], anywhere, name="x", type="symbol")
     with pytest.raises(BufferError, match="codes=True for the numbers of its symbols"):
         column.__dlpack__()
     numbers = column.to_numpy(codes=True)
     assert numbers.dtype == np.uint32
-    assert [sa.symbols.name(int(each)) for each in numbers] == ["a", "b", "a"]
+    assert [sa.SymbolTable.default().name(int(each)) for each in numbers] == ["a", "b", "a"]
     assert column.to_numpy().tolist() == ["a", "b", "a"]
     with pytest.raises(BufferError):
         sa.table({"x": column}, anywhere).to_numpy()
@@ -242,24 +243,24 @@ def test_slices_chunks_and_tables_keep_symbols(anywhere):
     assert column == column.slice(0)
     assert "city  symbol  Lyon, null, Bern" in repr(table)
     with pytest.raises(sa.TypeMismatch):
-        sa.Column.from_chunks([column, sa.column("city", ["a"], sa.symbol(sa.SymbolTable()), anywhere)])
+        sa.Column.from_chunks([column, sa.column(["a"], anywhere, name="city", type=sa.SymbolTable().type)])
 
 
 def test_symbols_of_another_table_keep_their_names(anywhere):
     other = sa.SymbolTable()
     other.intern("first")
-    column = sa.column("x", CITIES, sa.symbol(other), anywhere)
+    column = sa.column(CITIES, anywhere, name="x", type=other.type)
     assert column.to_pylist() == CITIES
     again = column.as_symbols()
-    assert again.type == sa.symbol()
+    assert again.type == sa.DataType("symbol")
     assert again.to_pylist() == CITIES
-    assert column.as_symbols(other).type == sa.symbol(other)
+    assert column.as_symbols(other).type == other.type
     assert column.to_arrow().to_pylist() == CITIES
 
 
 def test_symbol_columns_are_charged_to_the_budget(host):
     with host.memory.window() as window:
-        column = sa.column("x", pa.array(["a", "b"] * 50_000).dictionary_encode(), sa.symbol(), host)
+        column = sa.column(pa.array(["a", "b"] * 50_000).dictionary_encode(), host, name="x", type="symbol")
     assert window.peak >= 400_000
     child, source = host.memory.child("small", 1000), called_symbols(column.to_arrow().combine_chunks())
     with pytest.raises(sa.BudgetExceeded):
@@ -270,7 +271,7 @@ def test_symbol_columns_are_charged_to_the_budget(host):
 
 
 def test_host_exports_are_dictionaries_of_the_names_in_use(anywhere):
-    sa.symbols.intern("in no row")
+    sa.SymbolTable.default().intern("in no row")
     column = cities(anywhere)
     expected = pa.array(CITIES).dictionary_encode()
     shown = column.slice(2).to_arrow().chunk(0)
@@ -301,7 +302,7 @@ def test_device_exports_are_integers(anywhere):
 
 
 def test_xlogs_helpers_import_and_export_symbols():
-    table = sa.table({"x": sa.column("x", ["a", "b"], sa.symbol(), "host")}, "host")
+    table = sa.table({"x": sa.column(["a", "b"], "host", name="x", type="symbol")}, "host")
     tensors, names, rows = xlog.import_arrow_device(xlog.export_arrow_device(table, "host"), "host")
     assert (names, rows) == (["x"], 2)
     numbers = sa.from_dlpack(tensors[0], "host")
@@ -318,8 +319,8 @@ def test_exported_symbols_are_imported_as_symbols(anywhere, only):
 
 
 def test_fields_keep_their_other_metadata(anywhere):
-    field = sa.field("city", sa.symbol(), metadata={"unit": "none", "xlog.symbol": "twice"})
-    column = sa.column(field, CITIES, ctx=anywhere)
+    field = sa.field("city", "symbol", metadata={"unit": "none", "xlog.symbol": "twice"})
+    column = sa.column(CITIES, anywhere, name=field)
     table = sa.table([(field, column)], anywhere)
     assert pa.field(field).metadata == {b"unit": b"none", b"xlog.symbol": b"true"}
     again = sa.from_arrow(table.to_arrow(), anywhere)
@@ -334,7 +335,8 @@ def test_files_have_one_dictionary_and_are_read_as_symbols(anywhere, tmp_path, c
     parts = [CITIES, [], ["new", None, "Lyon"], [None], ["Bern"] * 100]
     tables = [
         sa.table(
-            {"city": sa.column("city", part, sa.symbol(), anywhere), "n": np.arange(len(part))}, anywhere
+            {"city": sa.column(part, anywhere, name="city", type="symbol"), "n": np.arange(len(part))},
+            anywhere,
         )
         for part in parts
     ]
@@ -370,11 +372,13 @@ def test_foreign_files_are_read_as_symbols_if_their_metadata_say_so(anywhere, tm
 
 
 @pytest.mark.parametrize("container", ["file", "stream"])
-@pytest.mark.parametrize("options", [{}, {"copy": True}, {"rechunk": True}, {"rechunk": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"copy": True}, {"combine_chunks": True}, {"combine_chunks": False}], ids=str
+)
 def test_integers_with_our_tables_metadata_are_symbols_and_validated(anywhere, tmp_path, container, options):
-    own = sa.column("city", CITIES, sa.symbol(), "host")
+    own = sa.column(CITIES, "host", name="city", type="symbol")
     described = pa.Field._import_from_c_capsule(own.__arrow_c_device_array__()[0])
-    known = [None if each is None else sa.symbols.find(each) for each in CITIES]
+    known = [None if each is None else sa.SymbolTable.default().find(each) for each in CITIES]
     new = pa.ipc.new_file if container == "file" else pa.ipc.new_stream
     for numbers, names in ((known, CITIES), ([*known[:4], 2**32 - 1], None)):
         path = tmp_path / f"{len(numbers)}.arrow"
@@ -395,10 +399,10 @@ def test_integers_with_our_tables_metadata_are_symbols_and_validated(anywhere, t
 
 def test_unknown_symbols_of_a_device_array_are_refused(host):
     numbers = sa.table({"x": np.array([0, 4_000_000_000], np.uint32)}, host)
-    sa.symbols.intern("a")
-    field = sa.field("x", sa.symbol())
+    sa.SymbolTable.default().intern("a")
+    field = sa.field("x", "symbol")
     _, array = numbers["x"].__arrow_c_device_array__()
-    described = sa.column(field, ["a"], ctx=host).__arrow_c_device_array__()[0]
+    described = sa.column(["a"], host, name=field).__arrow_c_device_array__()[0]
     with pytest.raises(
         sa.FormatError, match="column 'x': symbol 4000000000 at row 1 is not in the symbol table"
     ):
@@ -407,17 +411,17 @@ def test_unknown_symbols_of_a_device_array_are_refused(host):
 
 def test_an_unknown_symbol_can_be_displayed_but_not_converted():
     """A producer may change its memory after the import has checked the numbers."""
-    assert text_of(sa.symbol(), 4_000_000_000) == "symbol 4000000000, unknown"
+    assert text_of(sa.DataType("symbol"), 4_000_000_000) == "symbol 4000000000, unknown"
     with pytest.raises(sa.OutOfRange, match="symbol 4000000000 is not in the symbol table"):
-        decoder_of(sa.symbol())(4_000_000_000)
+        decoder_of(sa.DataType("symbol"))(4_000_000_000)
 
 
 def test_integers_can_be_requested_as_the_export_type(anywhere):
-    column = sa.column("x", ["a", "b", "a"], sa.symbol(), anywhere)
+    column = sa.column(["a", "b", "a"], anywhere, name="x", type="symbol")
     assert pa.chunked_array(column, type=pa.uint32()).type == pa.uint32()
     table = sa.table({"x": column}, anywhere)
     numbers = pa.table(table, schema=pa.schema([("x", pa.uint32())]))["x"].to_pylist()
-    assert [sa.symbols.name(each) for each in numbers] == ["a", "b", "a"]
+    assert [sa.SymbolTable.default().name(each) for each in numbers] == ["a", "b", "a"]
     assert pa.table(table, schema=pa.schema([("x", pa.string())]))["x"].to_pylist() == ["a", "b", "a"]
 
 
@@ -479,7 +483,7 @@ def test_polars_imports_categories_and_exports_a_dictionary(host):
     assert again.type != "symbol", "polars drops field metadata"
     assert again.as_symbols().to_pylist() == CITIES
     frame = polars.DataFrame(sa.table({"city": column}, host))
-    assert sa.table(frame, host, schema=sa.schema([("city", sa.symbol())]))["city"].to_pylist() == CITIES
+    assert sa.table(frame, host, schema=sa.schema([("city", "symbol")]))["city"].to_pylist() == CITIES
     enum = polars.Series("e", ["x", "y", None], dtype=polars.Enum(["y", "x"]))
     assert sa.from_arrow(enum, host).as_symbols().to_pylist() == ["x", "y", None]
 
@@ -489,7 +493,7 @@ def test_pandas_imports_categories_and_exports_a_dictionary(host):
     series = cities(host).to_pandas()
     assert isinstance(series.dtype, pandas.CategoricalDtype)
     assert [None if pandas.isna(each) else each for each in series] == CITIES
-    again = sa.column("city", pa.array(series), sa.symbol(), host)
+    again = sa.column(pa.array(series), host, name="city", type="symbol")
     assert again.to_pylist() == CITIES
 
 
@@ -527,12 +531,12 @@ def test_a_forked_child_has_the_names_and_can_add_more():
         import os, threading, warnings
         import saeta as sa
         warnings.simplefilter("ignore", DeprecationWarning)
-        column = sa.column("x", ["a", "b", None], sa.symbol(), "host")
+        column = sa.column(["a", "b", None], "host", name="x", type="symbol")
         stop = threading.Event()
         def add():
             number = 0
             while not stop.is_set():
-                sa.symbols.intern(f"other {number}")
+                sa.SymbolTable.default().intern(f"other {number}")
                 number += 1
         threads = [threading.Thread(target=add) for _ in range(3)]
         for thread in threads: thread.start()
@@ -544,7 +548,7 @@ def test_a_forked_child_has_the_names_and_can_add_more():
                 signal.alarm(30)
                 try:
                     assert column.to_pylist() == ["a", "b", None]
-                    assert sa.symbols.name(sa.symbols.intern("child")) == "child"
+                    assert sa.SymbolTable.default().name(sa.SymbolTable.default().intern("child")) == "child"
                     assert column.to_arrow().to_pylist() == ["a", "b", None]
                     os._exit(0)
                 except BaseException:
@@ -559,7 +563,7 @@ def test_a_forked_child_has_the_names_and_can_add_more():
 def test_symbols_of_another_process_stay_integers():
     from multiprocessing import get_context
 
-    described = sa.column("x", ["a"], sa.symbol(), "host").__arrow_c_device_array__()[0]
+    described = sa.column(["a"], "host", name="x", type="symbol").__arrow_c_device_array__()[0]
     metadata = dict(pa.Field._import_from_c_capsule(described).metadata)
     with get_context("spawn").Pool(1) as pool:
         seen = pool.apply(_type_of_numbers, (metadata,))
@@ -586,9 +590,10 @@ def test_the_interpreter_exits_with_live_symbols():
     run("""
         import threading
         import saeta as sa
-        column = sa.column("x", ["a", "b"], sa.symbol(), "host")
-        other = sa.column("x", ["a"], sa.symbol(sa.SymbolTable()), "host")
+        column = sa.column(["a", "b"], "host", name="x", type="symbol")
+        other = sa.column(["a"], "host", name="x", type=sa.SymbolTable().type)
         shown = column.to_arrow()
         stream = column.__arrow_c_stream__()
-        threading.Thread(target=lambda: sa.symbols.intern_all(map(str, range(200_000))), daemon=True).start()
+        names = sa.SymbolTable.default()
+        threading.Thread(target=lambda: names.intern_all(map(str, range(200_000))), daemon=True).start()
     """)

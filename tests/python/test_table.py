@@ -46,7 +46,7 @@ def test_pairs_may_have_duplicate_names(host):
     with pytest.raises(sa.InvalidError, match="a"):
         _ = table["a"]
     with pytest.raises(sa.InvalidError, match="2 columns"):
-        table.with_column("a", [4])
+        table.set_column("a", "a", [4])
     with pytest.raises(sa.OutOfRange, match="3"):
         _ = table[3]
 
@@ -79,26 +79,26 @@ def test_the_error_names_columns_of_different_lengths(host):
 
 def test_columns_are_added_and_removed(host):
     table = sa.table({"a": [1, 2], "b": [3, 4]}, host)
-    assert table.with_column("c", [5, 6]).column_names == ["a", "b", "c"]
-    replaced = table.with_column("a", np.array([7.5, 8.5]))
+    assert table.append_column("c", [5, 6]).column_names == ["a", "b", "c"]
+    replaced = table.set_column("a", "a", np.array([7.5, 8.5]))
     assert replaced.column_names == ["a", "b"]
     assert replaced["a"].to_pylist() == [7.5, 8.5]
     assert table.append_column("a", [9, 9]).column_names == ["a", "b", "a"]
-    assert table.drop(["a"]).column_names == ["b"]
+    assert table.drop_columns(["a"]).column_names == ["b"]
     assert table.select(["b", "a"]).column_names == ["b", "a"]
-    assert (table.drop(["a", "b"]).num_rows, table.select([]).num_columns) == (2, 0)
+    assert (table.drop_columns(["a", "b"]).num_rows, table.select([]).num_columns) == (2, 0)
     assert table["a"].with_name("z").name == "z"
     assert table.to_arrow().column_names == ["a", "b"]
     with pytest.raises(sa.InvalidError, match="3 rows"):
-        table.with_column("c", [1, 2, 3])
+        table.append_column("c", [1, 2, 3])
     with pytest.raises(sa.InvalidError, match="3 rows"):
-        table.select([]).with_column("c", [1, 2, 3])
+        table.select([]).append_column("c", [1, 2, 3])
 
 
 def test_a_column_with_other_chunks_splits_the_batches(host):
     table = sa.from_arrow(pa.table({"a": pa.chunked_array([[0, 1, 2], [3, 4]])}), host)
     other = sa.Column.from_chunks([sa.from_dlpack(np.arange(n), host) for n in (1, 0, 3, 1)])
-    joined = table.with_column("b", other)
+    joined = table.append_column("b", other)
     assert [batch.num_rows for batch in joined.batches] == [1, 2, 1, 1]
     assert joined["a"].to_pylist() == [0, 1, 2, 3, 4]
     assert joined["b"].to_pylist() == [0, 0, 1, 2, 0]
@@ -109,10 +109,10 @@ def test_metadata_stays_with_the_table(host):
     source = pa.table({"a": [1]}).replace_schema_metadata({"key": "value"})
     table = sa.from_arrow(source, host)
     for changed in (
-        table.with_column("b", [2]),
+        table.append_column("b", [2]),
         table.select(["a"]),
         table[0:1],
-        table.with_column("a", [2]),
+        table.set_column("a", "a", [2]),
     ):
         assert changed.schema.metadata == {b"key": b"value"}
 

@@ -64,7 +64,7 @@ def test_null_rows_accept_the_options_of_every_column(anywhere):
     with pytest.raises(BufferError, match="1 nulls"):
         column.to_numpy()
     assert column.to_numpy(fill=0).tolist() == [[1, 2, 3], [0, 0, 0], [7, 8, 9]]
-    values, mask = column.to_numpy(with_mask=True)
+    values, mask = column.to_numpy(nulls="mask")
     assert values.shape == (3, 3)
     assert mask.tolist() == [True, False, True]
 
@@ -82,7 +82,7 @@ def test_a_column_is_converted_to_another_dtype(anywhere):
     np.testing.assert_array_equal(seen, np.array([1, np.nan, 3], np.float32))
     assert column.to_numpy(dtype=np.int64, fill=-1).tolist() == [1, -1, 3]
     assert column.to_numpy(dtype=np.dtype("f2"), fill=2.0).dtype == np.float16
-    values, mask = column.to_numpy(dtype="double", with_mask=True)
+    values, mask = column.to_numpy(dtype="double", nulls="mask")
     assert (values.dtype, mask.dtype) == (np.float64, np.bool_)
     with pytest.raises(sa.TypeMismatch, match="int16 can't become uint8"):
         column.to_numpy(dtype="uint8", fill=0)
@@ -123,7 +123,7 @@ def test_columns_of_different_types_need_a_dtype(anywhere):
         table.to_numpy()
     seen = table.to_numpy(dtype="float32", nulls="nan")
     np.testing.assert_array_equal(seen, np.array([[1, 0.5, 1], [2, np.nan, 0]], np.float32))
-    values, mask = table.to_numpy(dtype="float64", with_mask=True)
+    values, mask = table.to_numpy(dtype="float64", nulls="mask")
     assert mask.tolist() == [[True, True, True], [True, False, True]]
     assert values[mask].tolist() == [1, 0.5, 1, 2, 0]
     with pytest.raises(BufferError, match="1 of 6 values of the table are null"):

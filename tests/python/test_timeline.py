@@ -361,7 +361,7 @@ def test_a_timeline_accepts_only_a_recording(host, tmp_path):
 def test_a_real_recording_shows_its_tags_and_its_refusal(host, tmp_path):
     with host.memory.record() as recording:
         kept = host.allocate(MIB, tag="kept")
-        host.budget = 4 * MIB
+        host.memory.limit = 4 * MIB
         with pytest.raises(sa.BudgetExceeded):
             host.allocate(8 * MIB, tag="too much")
         dropped = host.allocate(2 * MIB, tag="dropped")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
+from loader_options import grouped
 from sim_devices import DEVICES, contexts_of
 
 
@@ -157,7 +158,7 @@ def read(device, folder, tables):
 
 
 def read_joined(device, folder, tables):
-    return sa.read_ipc(files(folder, tables, "arrow"), device, rechunk=True)
+    return sa.read_ipc(files(folder, tables, "arrow"), device, combine_chunks=True)
 
 
 def read_compressed(device, folder, tables):
@@ -170,7 +171,7 @@ def read_bytes(device, folder, tables):
 
 
 def scanned(device, folder, tables):
-    with sa.scan_ipc(files(folder, tables, "arrow"), device, batch_rows=2) as scan:
+    with sa.scan_ipc(files(folder, tables, "arrow"), device, batch_size=2) as scan:
         return same_schemas(scan)
 
 
@@ -237,7 +238,7 @@ def test_a_column_of_type_null_is_united_with_any_type(device, tmp_path, name):
         sa.concat_tables([wanted, nulls])["v"][3:],
         sa.concat_tables([nulls, wanted])["v"][:3],
         sa.table(nulls, device, schema=meant)["v"],
-        sa.column(sa.field("v", type_), nulls["v"]),
+        sa.column(nulls["v"], name=sa.field("v", type_)),
         sa.Column.from_chunks([nulls["v"], wanted["v"]])[:3],
     ]
     write_arrow(tmp_path / "a.arrow", pa.table({"v": pa.nulls(3)}))
@@ -278,28 +279,47 @@ def test_a_loader_uses_the_given_schema(host, tmp_path, ending):
     meant = sa.schema([("a", "float64"), ("b", "int64")])
     for columns, names in ((None, ["a", "b"]), ("a", ["a"]), (["b", "a"], ["b", "a"])):
         options = {"columns": columns, "schema": meant, "batch_size": 2}
-        with sa.loader(tmp_path, host, fill=0, to="numpy", **options) as loader:
+        with sa.loader(tmp_path, host, to="numpy", **grouped({"fill": 0, **options})) as loader:
             assert loader.schema.names == names
             assert [batch["a"].tolist() for batch in loader] == [[0, 0], [0.5]]
             state = loader.state_dict()
-        with sa.loader(tmp_path, host, fill=0, to="numpy", **options) as again:
+        with sa.loader(tmp_path, host, to="numpy", **grouped({"fill": 0, **options})) as again:
             again.load_state_dict(state)
             assert again.epoch == 1
     with pytest.raises(
         sa.TypeMismatch, match=rf"0\.{ending}: column 1 is 'b' \(int64\), expected 'b' \(string"
     ):
-        sa.loader(tmp_path, host, schema={"a": "float64", "b": "string"}, batch_size=2, to="numpy")
+        sa.loader(
+            tmp_path,
+            host,
+            batch_size=2,
+            to="numpy",
+            read_options=sa.ReadOptions(schema={"a": "float64", "b": "string"}),
+        )
 
 
 def test_a_loader_of_a_table_uses_the_given_schema(host):
     rows = sa.table({"a": [None, None], "b": [1, 2]}, host)
     meant = {"a": "int16", "b": "int64"}
-    with sa.loader(rows, host, schema=meant, fill=7, batch_size=2, to="numpy") as loader:
+    with sa.loader(
+        rows,
+        host,
+        batch_size=2,
+        to="numpy",
+        tensor_options=sa.TensorOptions(fill=7),
+        read_options=sa.ReadOptions(schema=meant),
+    ) as loader:
         assert [batch["a"].tolist() for batch in loader] == [[7, 7]]
     with pytest.raises(
         sa.TypeMismatch, match=r"the table: column 1 is 'b' \(int64\), expected 'b' \(string\)"
     ):
-        sa.loader(rows, host, schema={"a": "int16", "b": "string"}, batch_size=2, to="numpy")
+        sa.loader(
+            rows,
+            host,
+            batch_size=2,
+            to="numpy",
+            read_options=sa.ReadOptions(schema={"a": "int16", "b": "string"}),
+        )
 
 
 def test_a_writer_accepts_every_table_that_fits_its_schema(device):

@@ -28,7 +28,7 @@ def missing_names(table: sa.Table, path: str, parquet: str) -> dict[str, Any]:
         "item": lambda: table["nope"],
         "column": lambda: table.column("nope"),
         "select": lambda: table.select(["a", "nope"]),
-        "drop": lambda: table.drop("nope"),
+        "set": lambda: table.set_column("nope", "b", [1]),
         "drop_columns": lambda: table.drop_columns(["nope"]),
         "rename": lambda: table.rename_columns({"nope": "b"}),
         "field": lambda: table.schema.field("nope"),

@@ -62,12 +62,12 @@ def test_columns_are_selected_by_names_and_indices(host):
     assert table[["tip", "fare"]].column_names == ["tip", "fare"]
     assert table[np.int64(1)].name == table.column("tip").name == table.column(-1).name == "tip"
     assert table.select("tip").column_names == table.select([1]).column_names == ["tip"]
-    assert table.drop("tip").column_names == table.drop_columns(["tip"]).column_names == ["fare"]
+    assert table.drop_columns("tip").column_names == table.drop_columns(["tip"]).column_names == ["fare"]
     assert table.field("tip").type == table.field(1).type == "int64"
 
 
 def test_columns_of_wide_tables_are_found_by_name(host):
-    one = sa.column("x", [1], ctx=host)
+    one = sa.column([1], host, name="x")
     wide = sa.table([(f"column {number}", one) for number in range(1000)], host)
     assert [wide[f"column {number}"].name for number in (0, 517, 999)] == [
         "column 0",
@@ -157,7 +157,7 @@ def test_a_table_is_made_from_a_frame(host, library, frame):
 def test_named_columns_keep_their_names(host):
     pl = pytest.importorskip("polars")
     table = sa.table(
-        [pl.Series("p", [1, 2]), pd.Series([3, 4], name="q"), sa.column("r", [5, 6], ctx=host)], host
+        [pl.Series("p", [1, 2]), pd.Series([3, 4], name="q"), sa.column([5, 6], host, name="r")], host
     )
     assert table.to_pydict() == {"p": [1, 2], "q": [3, 4], "r": [5, 6]}
     assert sa.from_arrow(pl.Series("p", [1]), host).name == "p"
@@ -177,7 +177,7 @@ def test_a_device_name_is_accepted_as_a_context(host, tmp_path):
     assert table.context == host
     assert sa.from_arrow(table.to_arrow(), "host").context == host
     assert sa.from_dlpack(np.arange(3), "host").context == host
-    assert sa.column("a", [1], ctx=sa.devices()[-1]).context == host
+    assert sa.column([1], sa.devices()[-1], name="a").context == host
     table.write_ipc(tmp_path / "a.arrow")
     assert sa.read_ipc(tmp_path / "a.arrow", "host").context == host
     with pytest.raises(
@@ -240,7 +240,7 @@ def test_repeated_keys_of_metadata_are_kept_as_pairs():
 
 
 def test_columns_become_series(host):
-    column = sa.column("a", [1, None, 3], ctx=host)
+    column = sa.column([1, None, 3], host, name="a")
     assert column.to_pandas().name == "a"
     assert column.to_pandas().fillna(0).tolist() == [1, 0, 3]
     pytest.importorskip("polars")

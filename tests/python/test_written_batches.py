@@ -40,7 +40,7 @@ def test_compressed_files_and_streams_have_small_batches(frame, tmp_path, option
     assert len(frame.batches) == 1
     path = tmp_path / "frame.arrow"
     frame.write_ipc(path, durable=False, **options)
-    again = sa.read_ipc(path, "host", rechunk=False)
+    again = sa.read_ipc(path, "host", combine_chunks=False)
     assert max(bytes_of_batches(again)) < 1.1 * BATCH
     assert min(bytes_of_batches(again)[:-1]) > 0.8 * BATCH
     assert all(batch.num_rows % 64 == 0 for batch in again.batches[:-1])
@@ -52,7 +52,7 @@ def test_a_writer_cuts_each_of_its_tables(frame, tmp_path):
     with sa.ipc_writer(path, compression="lz4", durable=False) as writer:
         writer.write(frame)
         writer.write(frame[:1000])
-    sizes = bytes_of_batches(sa.read_ipc(path, "host", rechunk=False))
+    sizes = bytes_of_batches(sa.read_ipc(path, "host", combine_chunks=False))
     assert max(sizes) < 1.1 * BATCH
     assert len(sizes) == frame.nbytes // BATCH + 2
 
@@ -64,7 +64,7 @@ def test_own_compressed_files_are_read_in_bounded_memory(frame, host, tmp_path, 
     whole = sa.concat_tables([frame, frame]).filter(np.tile(np.arange(ROWS) % 9 != 0, 2))
     whole.write_ipc(path, compression=compression, durable=False)
     with host.memory.child("small", "32MiB") as small:
-        assert whole.nbytes > small.budget
+        assert whole.nbytes > small.memory.limit
         with sa.scan_ipc(path, small, copy=True) as scan:
             assert sum(batch.num_rows for batch in scan) == whole.num_rows
         numbers = {"columns": ["id", "fare"], "to": "numpy", "batch_size": 8192}
@@ -76,13 +76,13 @@ def test_own_compressed_files_are_read_in_bounded_memory(frame, host, tmp_path, 
 
 def test_a_batch_that_does_not_fit_names_the_real_cause(frame, host, tmp_path):
     path = tmp_path / "frame.arrow"
-    frame.write_ipc(path, compression="zstd", batch_rows=ROWS, durable=False)
+    frame.write_ipc(path, compression="zstd", batch_size=ROWS, durable=False)
     options = {"columns": ["id", "fare"], "to": "numpy", "batch_size": 8192}
     with host.memory.child("small", "8MiB") as small:
         for source in (sa.scan_ipc(path, small), sa.loader(path, small, **options)):
             with (
                 source,
-                pytest.raises(sa.BudgetExceeded, match=r"compressed batch is read as a whole.*batch_rows"),
+                pytest.raises(sa.BudgetExceeded, match=r"compressed batch is read as a whole.*batch_size"),
             ):
                 list(source)
 
@@ -99,8 +99,8 @@ def test_plain_files_keep_the_batches_of_the_table(frame, tmp_path):
 def test_batch_rows_cuts_every_type(device, rows, options):
     for name, array in (arrays(200) | nested(200) | nested_twice(200)).items():
         source = sa.from_arrow(pa.table({"x": array}), device)
-        content = source.to_ipc_bytes(batch_rows=rows, **options)
-        again = sa.read_ipc(content, "host", rechunk=False)
+        content = source.to_ipc_bytes(batch_size=rows, **options)
+        again = sa.read_ipc(content, "host", combine_chunks=False)
         assert max(batch.num_rows for batch in again.batches) <= rows, name
         assert again.to_pylist() == source.to_pylist(), name
 
@@ -110,8 +110,8 @@ def test_a_dictionary_is_written_once_for_all_parts(host):
     names = pa.array(np.arange(2000) % 500).cast(pa.string()).dictionary_encode()
     table = sa.from_arrow(pa.table({"name": names}), host)
     for options in ({}, {"format": "stream"}):
-        whole = len(table.to_ipc_bytes(batch_rows=2000, **options))
-        assert len(table.to_ipc_bytes(batch_rows=100, **options)) < whole + 20 * 400
+        whole = len(table.to_ipc_bytes(batch_size=2000, **options))
+        assert len(table.to_ipc_bytes(batch_size=100, **options)) < whole + 20 * 400
 
 
 def test_progress_knows_the_number_of_parts(frame):
@@ -135,7 +135,7 @@ def test_levels_make_smaller_files_that_everybody_reads(frame, compression, most
 def test_large_buffers_are_compressed_at_the_level(frame):
     """A buffer of more than 16 MiB is compressed in blocks, by other functions of the libraries."""
     part = sa.concat_tables([frame] * 2).combine_chunks().select(["fare"])
-    options = {"compression": "lz4", "batch_rows": part.num_rows}
+    options = {"compression": "lz4", "batch_size": part.num_rows}
     small, large = (len(part.to_ipc_bytes(compression_level=level, **options)) for level in (9, 1))
     assert small < large
 
@@ -148,8 +148,8 @@ def test_large_buffers_are_compressed_at_the_level(frame):
         ({"compression": "zstd", "compression_level": 23}, "level 23: zstd has levels from 1 to 22"),
         ({"compression": "zstd", "compression_level": 0}, "compression_level is 0"),
         ({"compression": "zstd", "compression_level": "fast"}, "compression_level is 'fast'"),
-        ({"batch_rows": 0}, "batch_rows is 0, expected a number of rows from 1 on"),
-        ({"batch_rows": -5}, "batch_rows is -5"),
+        ({"batch_size": 0}, "batch_size is 0, expected a number of rows from 1 on"),
+        ({"batch_size": -5}, "batch_size is -5"),
     ],
 )
 def test_wrong_levels_and_rows_are_refused_before_anything_is_written(frame, tmp_path, options, said):

@@ -20,14 +20,14 @@ def clean(device: str) -> Iterator[sa.Context]:
         gc.collect()  # frees cycles of earlier tests
         ctx.synchronize()
     before = ctx.memory.statistics()
-    ctx.budget = None
+    ctx.memory.limit = None
     ctx.reset_counters()
     yield ctx
     ctx.synchronize()
     if left_alive(ctx, before):
         gc.collect()  # frees reference cycles, for example the traceback of an expected error
         ctx.synchronize()
-    ctx.budget = None
+    ctx.memory.limit = None
     assert not left_alive(ctx, before), (
         f"alive after the test: {left_alive(ctx, before)}, {ctx.memory.by_tag()}"
     )
@@ -39,7 +39,7 @@ def leaving_nothing(ctx: sa.Context) -> Iterator[sa.Context]:
     ctx.synchronize()
     before = ctx.memory.statistics()["current"]
     yield ctx
-    ctx.budget = None
+    ctx.memory.limit = None
     ctx.synchronize()
     assert ctx.memory.statistics()["current"] == before
 

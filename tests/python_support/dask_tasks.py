@@ -49,7 +49,7 @@ def make(number: int) -> sa.Table:
     width = 1 + number % 7
     chosen = [names[(number * 3 + each) % len(names)] for each in range(width)]
     table = whole.select(list(dict.fromkeys(chosen)))
-    table = table.with_column("number", np.full(table.num_rows, number))
+    table = table.append_column("number", np.full(table.num_rows, number))
     if number % 5 == 1:
         table = table.slice(table.num_rows // 3, table.num_rows // 2)
     if number % 5 == 2:
@@ -94,7 +94,7 @@ def arrived(table: sa.Table) -> dict[str, Any]:
     where = saeta.dask.worker_context("host")
     return {
         "own": table.context == where,
-        "budget": where.budget,
+        "budget": where.memory.limit,
         "rows": table.num_rows,
         "nbytes": table.nbytes,
         "charged": where.memory.statistics()["current"],
@@ -147,7 +147,7 @@ def late_on_device(number: int, rows: int) -> sa.Table:
 
     values = np.arange(rows) + number
     table = sa.table({"n": values, "x": values * 0.5}, saeta.dask.worker_context())
-    backwards = sa.column("at", np.arange(rows)[::-1].copy(), ctx=table.context)
+    backwards = sa.column(np.arange(rows)[::-1].copy(), table.context, name="at")
     for _ in range(9):  # an odd number: the rows end up in the opposite order
         table = table.take(backwards)
     return table

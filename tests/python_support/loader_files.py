@@ -61,4 +61,4 @@ def flat(batches: Iterable[list[int]]) -> list[int]:
 def thirds(table: sa.Table) -> sa.Table:
     """Keeps the rows whose number, which the first column has, is a multiple of 3."""
     kept = table[table.column_names[0]].to_numpy() % 3 == 0
-    return table.filter(sa.column("kept", kept, ctx=table.context))
+    return table.filter(sa.column(kept, table.context))

@@ -89,7 +89,7 @@ class Actor:
 
     def several(self) -> dict[str, Any]:
         tables = [sa.table({"a": [1, 2]}, "host"), sa.table({"b": ["x"]}, "host")]
-        return {"tables": tables, "column": sa.column("c", [1.5, None], ctx="host"), "number": 7}
+        return {"tables": tables, "column": sa.column([1.5, None], "host", name="c"), "number": 7}
 
     def numbers(self, rows: int = 1000) -> sa.Table:
         return sa.table({"a": np.arange(rows)}, "host")
@@ -123,7 +123,7 @@ class Actor:
         return mapping_of(table["a"])
 
     def limit(self, budget: str) -> None:
-        sa.context("host").budget = budget
+        sa.context("host").memory.limit = budget
 
     def receive_into(self, name: str) -> None:
         saeta.ray.receive_into(sa.context("host").memory.child(name))

@@ -69,7 +69,7 @@ class Storm:
 
     def run(self, make_consumer: Callable[[], Consumer]) -> None:
         self.limit += self.ctx.memory.statistics()["current"]  # the host has GPUs' staging rings
-        self.ctx.budget = self.limit
+        self.ctx.memory.limit = self.limit
         self.ctx.memory.reset_peak()
         self.children = [self.ctx.memory.child(f"thread {n}", self.own_limit) for n in range(self.threads)]
         ready = threading.Barrier(self.threads)
@@ -87,7 +87,7 @@ class Storm:
             thread.join()
         gc.collect()
         self.ctx.synchronize()
-        self.ctx.budget = None
+        self.ctx.memory.limit = None
         if self.failures:
             raise self.failures[0]
 

@@ -13,7 +13,7 @@ from saeta._convert.from_numpy import is_array, mask_of
 from saeta._convert.from_pyarrow import with_stream
 from saeta._convert.from_tensors import is_tensor, take_tensor
 from saeta._convert.lent_capsules import lent
-from saeta._convert.tables import column_place
+from saeta._convert.tables import column_place, place_of_name
 from saeta._convert.types import schema as make_schema
 from saeta._core import (
     Column,
@@ -26,7 +26,6 @@ from saeta._core import (
     _capsule_name,
     _LentCapsule,
 )
-from saeta._text import did_you_mean
 from saeta.errors import InvalidError, TypeMismatch
 from saeta.exchange import (
     ContextLike,
@@ -49,7 +48,8 @@ def table(
     ctx: ContextLike = None,
     *,
     schema: Any = None,
-    cast: Cast = None,
+    truncate: bool = False,
+    reinterpret: bool = False,
     index: bool = False,
 ) -> Table:
     """Makes a table of columns of equal length.
@@ -69,8 +69,8 @@ def table(
         schema: names, types, nullability and metadata that the table must have: what `saeta.schema` takes, or
             a list of names, which leaves the types to the data. Python values and NumPy arrays are
             converted as by `saeta.column`.
-        cast: how to convert values that the types of the schema can't represent, as for `saeta.column`. For a
-            tensor only 'reinterpret'.
+        truncate, reinterpret: how to convert values that the types of the schema can't represent, as for
+            `saeta.column`. Tensors are only reinterpreted.
         index: whether the index of a DataFrame of pandas or cuDF becomes columns, as for `saeta.from_arrow`.
 
     Returns:
@@ -86,10 +86,11 @@ def table(
     """
     columns = with_stream(columns)
     described = _fields(schema)
+    cast = _cast_of(truncate, reinterpret)
     with lent([columns]) as (tensor,):
         if _is_tensor(tensor):
             return _table_of_tensor(tensor, ctx, described, cast)
-    _require_cast(cast, typed=isinstance(described, Schema))
+    _require_type(cast, typed=isinstance(described, Schema))
     if _is_table(columns):
         return _whole_table(columns, ctx, described, cast, index)
     pairs = _named(_pairs(columns), described)
@@ -104,31 +105,32 @@ def table(
 
 
 def column(
-    name: str | Field,
     data: Any,
-    type: Any = None,  # noqa: A002
     ctx: ContextLike = None,
     *,
-    cast: Cast = None,
+    name: str | Field = "",
+    type: Any = None,  # noqa: A002
+    truncate: bool = False,
+    reinterpret: bool = False,
 ) -> Column:
     """Makes a column.
 
     Args:
-        name: the name, or a Field, which also gives type, nullability and metadata.
         data: a Column, an object with DLPack (a tensor, a NumPy array), one with an Arrow protocol (a pyarrow
             array, a polars or pandas Series), a capsule of either, one with `__arrow_array__` (an array or an
             Index of pandas) or a sequence of Python values, which pyarrow converts. Masked values of a NumPy
             array become nulls. A DLPack capsule is consumed if the column can be made.
+        ctx: a Context or the name of a device. None: the context of a Column, else the best device.
+        name: the name, or a Field, which also gives type, nullability and metadata.
         type: what `saeta.DataType` takes: "int32", "timestamp[us, tz=UTC]", a pyarrow type. Python values,
             NumPy arrays and arrays of pandas are converted to it if every value stays equal; floats and
             decimals become the nearest float. Any other object must have this type. `saeta.symbol()` takes
             what `Column.as_symbols` does. None: the type of the data.
-        ctx: a Context or the name of a device. None: the context of a Column, else the best device.
-        cast: 'truncate' drops what the type can't represent: the fraction of a number, the time of day of a
-            date, the nanoseconds of a time in microseconds. Integers become the nearest float. 'reinterpret'
-            takes the bits of integers as integers of the other sign, or as the ticks of dates, times,
-            timestamps and durations of the same width. It also takes timestamps without a zone as UTC. None:
-            no conversion that changes values.
+        truncate: whether to drop what the type can't represent: the fraction of a number, the time of day of
+            a date, the nanoseconds of a time in microseconds. Integers become the nearest float.
+        reinterpret: whether to take the bits of integers as integers of the other sign, or as the ticks of
+            dates, times, timestamps and durations of the same width, and timestamps without a zone as UTC.
+            Without both, no conversion changes values.
 
     Returns:
         A Column. Memory that is on the context's device is shared. A Column or tensor of another GPU is
@@ -136,21 +138,22 @@ def column(
 
     Raises:
         TypeMismatch: the data is of another kind (text where numbers are expected), or is not a column.
-        InvalidError: the type can't represent a value; with 'truncate', because the value is outside the
+        InvalidError: the type can't represent a value; with `truncate`, because the value is outside the
             type's range. The message names the first such value and its row. Also for nulls in a field that
             allows none.
 
     Example:
         >>> import saeta as sa
-        >>> sa.column("a", [1, None], "int16", "host").type.name
+        >>> sa.column([1, None], "host", name="a", type="int16").type.name
         'int16'
-        >>> sa.column("a", [2.5, None], "int16", "host", cast="truncate").to_pylist()
+        >>> sa.column([2.5, None], "host", name="a", type="int16", truncate=True).to_pylist()
         [2, None]
     """
     described = name
     if type is not None:
         described = name.with_type(type) if isinstance(name, Field) else Field(name, type)
-    _require_cast(cast, typed=isinstance(described, Field))
+    cast = _cast_of(truncate, reinterpret)
+    _require_type(cast, typed=isinstance(described, Field))
     with lent([data]) as (taken,):
         if ctx is not None:
             where = context_of(ctx)
@@ -239,15 +242,6 @@ def counted_table(capacity: Table, count: Any, *, num_rows: int | None = None) -
         return _core._counted_table(capacity, rows, num_rows)
 
 
-def with_column(self: Table, name: str | Field, values: Any) -> Table:
-    """Implements `Table.with_column`."""
-    wanted = name.name if isinstance(name, Field) else name
-    places = [place for place, known in enumerate(self.column_names) if known == wanted]
-    if len(places) > 1:
-        raise InvalidError(f"{len(places)} columns are named '{wanted}': which one to replace is not clear")
-    return set_column(self, places[0], name, values) if places else append_column(self, name, values)
-
-
 def append_column(self: Table, name: str | Field, values: Any) -> Table:
     """Implements `Table.append_column`."""
     return add_column(self, self.num_columns, name, values)
@@ -262,9 +256,11 @@ def add_column(self: Table, index: int, name: str | Field, values: Any) -> Table
         return self._with_columns(columns)
 
 
-def set_column(self: Table, index: int, name: str | Field, values: Any) -> Table:
+def set_column(self: Table, index: int | str, name: str | Field, values: Any) -> Table:
     """Implements `Table.set_column`."""
     columns = self.columns
+    if isinstance(index, str):
+        index = place_of_name(self, index)
     place = column_place(index, len(columns), last=len(columns) - 1)
     with lent([values]) as (taken,):
         columns[place] = as_column(name, taken, self.context)
@@ -332,7 +328,7 @@ def _as_field(field: Field, value: Any, ctx: Context, cast: Cast) -> Column:
         column = as_column(field.name, prepared, ctx, converted=converted)
     if field.type.is_symbol and column.type != field.type:
         table = field.type.symbol_table
-        column = column.as_symbols(None if table == _core.symbols else table)
+        column = column.as_symbols(None if table == _core.SymbolTable.default() else table)
     if (
         field.type == "bool8" and column.type == "bool"
     ):  # pyarrow converted Python values; it has no type bool8
@@ -415,10 +411,10 @@ def _table_of_tensor(
     tensor: Any, ctx: ContextLike, described: Schema | list[str] | None, cast: Cast
 ) -> Table:
     if cast == "truncate":
-        raise InvalidError("cast='truncate' is for columns: a tensor keeps its type or is reinterpreted")
+        raise InvalidError("truncate=True is for columns: a tensor keeps its type or is reinterpreted")
     copy = True if ctx is not None and _on_another_gpu(tensor, context_of(ctx)) else None
     schema = described if isinstance(described, Schema) else None
-    table = from_dlpack(tensor, ctx, copy=copy, columns=True, schema=schema, cast=cast)
+    table = from_dlpack(tensor, ctx, copy=copy, columns=True, schema=schema, reinterpret=cast is not None)
     return table.rename_columns(described) if isinstance(described, list) else table
 
 
@@ -427,7 +423,7 @@ def _whole_table(
 ) -> Table:
     if cast is not None:
         raise InvalidError(
-            f"cast={cast!r} is for columns, and {type(source).__name__} is a table: convert it there"
+            f"{cast}=True is for columns, and {type(source).__name__} is a table: convert it there"
         )
     whole = source if isinstance(source, Table) and ctx is None else from_arrow(source, ctx, index=index)
     if not isinstance(whole, Table):
@@ -494,18 +490,22 @@ def _make_of_type(field: Field, value: Any, cast: Literal["truncate"] | None) ->
         return arrow_array(field.name, list(value), wanted, cast)
     if cast is not None:
         raise InvalidError(
-            f"column '{field.name}': cast={cast!r} converts Python values and NumPy arrays, and "
+            f"column '{field.name}': {cast}=True converts Python values and NumPy arrays, and "
             f"{type(value).__name__} has a type of its own: convert it there"
         )
     return value
 
 
-def _require_cast(cast: Any, *, typed: bool) -> None:
-    if cast not in (None, "truncate", "reinterpret"):
-        meant = did_you_mean(cast, ("truncate", "reinterpret"))
-        raise InvalidError(f"cast={cast!r}: expected 'truncate', 'reinterpret' or None{meant}")
+def _cast_of(truncate: bool, reinterpret: bool) -> Cast:
+    """Returns what the two arguments ask for."""
+    if truncate and reinterpret:
+        raise InvalidError("truncate=True and reinterpret=True exclude each other: choose one")
+    return "truncate" if truncate else "reinterpret" if reinterpret else None
+
+
+def _require_type(cast: Cast, *, typed: bool) -> None:
     if cast is not None and not typed:
-        raise InvalidError(f"cast={cast!r} needs a type to convert to, and no type is given")
+        raise InvalidError(f"{cast}=True needs a type to convert to, and no type is given")
 
 
 def _reinterpret(field: Field, value: Any, ctx: Context) -> Column:
@@ -524,7 +524,7 @@ def _reinterpret(field: Field, value: Any, ctx: Context) -> Column:
     if not (integers[0] and (integers[1] or ticks) and given.byte_width == wanted.byte_width) and not zones:
         raise TypeMismatch(
             f"column '{field.name}' is of type {given.name}, which can't become {wanted.name}: "
-            "cast='reinterpret' reads integers as others of the same width, or as dates, times "
+            "reinterpret=True reads integers as others of the same width, or as dates, times "
             "and durations of that width, and timestamps without a zone as UTC"
         )
     return column._with_type_of_bytes(wanted)

@@ -120,7 +120,7 @@ def _times(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     if wanted.format.startswith("ts") and wanted.format[4:]:
         raise TypeMismatch(
             f"column '{name}': {array.dtype} has no time zone, and {wanted.name} has one: "
-            f"array.astype('M8[{TIME_UNITS[wanted.format[2]]}]') with cast='reinterpret' is taken for UTC"
+            f"array.astype('M8[{TIME_UNITS[wanted.format[2]]}]') with reinterpret=True is taken for UTC"
         )
     if array.dtype.kind == "m" and numpy.datetime_data(array.dtype)[0] in ("Y", "M", "generic"):
         raise TypeMismatch(

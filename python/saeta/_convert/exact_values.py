@@ -44,7 +44,7 @@ def arrow_array(name: str, values: Sequence[Any], wanted: DataType | None, cast:
 
     Raises:
         TypeMismatch: a value is of another kind than the type, such as text for an integer type.
-        InvalidError: the type can't represent a value; with cast="truncate", not even after dropping its
+        InvalidError: the type can't represent a value; with truncate=True, not even after dropping its
             fraction, time of day or last digits.
     """
     values = _plain(values)
@@ -87,9 +87,9 @@ def arrow_type(name: str, wanted: DataType) -> Any:
 def refusal_error(name: str, row: int, given: Any, wanted: str, cut: Any = None) -> InvalidError:
     """Returns the error for a value that a type can't represent.
 
-    `cut` is the truncated value, or None if cast="truncate" refuses it too.
+    `cut` is the truncated value, or None if truncate=True refuses it too.
     """
-    way_out = "" if cut is None else f": cast='truncate' makes it {_show_value(cut)}"
+    way_out = "" if cut is None else f": truncate=True makes it {_show_value(cut)}"
     return InvalidError(
         f"column '{name}': row {row} is {_show_value(given)}, which {wanted} can't represent{way_out}"
     )
@@ -174,7 +174,7 @@ def _require_kind(name: str, values: Sequence[Any], types: set[type], wanted: Da
 
 def _way_out(value: Any, kind: str | None) -> str:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return "; cast='reinterpret' reads integers as ticks" if whole and kind in TICKS else ""
+    return "; reinterpret=True reads integers as ticks" if whole and kind in TICKS else ""
 
 
 TICKS = ("dates and times", "times of day", "durations")

@@ -6,7 +6,7 @@ These are masked arrays, misaligned arrays, other byte orders, and types of ml_d
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal
+from typing import Any
 
 from saeta import _core
 from saeta._core import Column, Schema, Table, from_dlpack
@@ -21,7 +21,7 @@ def from_array(
     name: str,
     columns: bool,
     schema: Schema | None,
-    cast: Literal["reinterpret"] | None,
+    reinterpret: bool,
 ) -> Column | Table | None:
     """Imports such an array as `from_dlpack` would.
 
@@ -30,7 +30,7 @@ def from_array(
 
     def take(values: Any, fields: Schema | None = schema) -> Any:
         if columns:
-            return from_dlpack(values, ctx, copy=copy, columns=True, schema=fields, cast=cast)
+            return from_dlpack(values, ctx, copy=copy, columns=True, schema=fields, reinterpret=reinterpret)
         return from_dlpack(values, ctx, copy=copy, name=name)
 
     if is_masked_array(array):

@@ -45,7 +45,13 @@ OF_TABLES = {
     **dict.fromkeys(
         ("sort", "sort_by", "sort_values", "order_by", "unique", "drop_duplicates", "describe"), SQL
     ),
-    **dict.fromkeys(("query", "where", "assign", "apply", "map", "with_columns", "value_counts"), SQL),
+    **dict.fromkeys(("query", "where", "apply", "map", "value_counts"), SQL),
+    **dict.fromkeys(
+        ("assign", "with_column", "with_columns"),
+        "append_column adds a column, and set_column replaces one",
+    ),
+    **dict.fromkeys(("drop", "remove_column"), "drop_columns leaves columns out, by name or number"),
+    **dict.fromkeys(("rechunk",), "combine_chunks() joins the batches"),
     **dict.fromkeys(("iloc", "loc"), "table[5:9] and take([...]) select rows, select([...]) columns"),
     **dict.fromkeys(("to_csv", "write_csv"), "pyarrow.csv.write_csv(table.to_arrow(), path) writes CSV"),
     **dict.fromkeys(("to_parquet",), "write_parquet writes Parquet"),
@@ -86,6 +92,8 @@ OF_COLUMNS = {
     **dict.fromkeys(("plot", "hist"), "column.to_numpy() is what matplotlib draws"),
     **dict.fromkeys(("cuda", "gpu", "cpu"), "to('cuda') and to('host') move it"),
     **dict.fromkeys(("torch",), "to_torch() is a tensor of it"),
+    **dict.fromkeys(("rechunk",), "combine_chunks() joins the chunks"),
+    **dict.fromkeys(("rename", "alias"), "with_name(name) renames it"),
 }
 
 OF_MODULE = {
@@ -99,7 +107,7 @@ OF_MODULE = {
     **dict.fromkeys(
         ("DataFrame", "LazyFrame", "from_pandas", "from_polars", "from_dict"), "saeta.table(data)"
     ),
-    **dict.fromkeys(("Series", "array", "from_numpy", "from_torch"), "saeta.column(name, values)"),
+    **dict.fromkeys(("Series", "array", "from_numpy", "from_torch"), "saeta.column(values, name=name)"),
     **dict.fromkeys(("concat", "vstack"), "saeta.concat_tables(tables)"),
     **dict.fromkeys(("write_parquet",), "table.write_parquet(path)"),
     **dict.fromkeys(("DataLoader", "Dataset"), "saeta.loader(paths)"),

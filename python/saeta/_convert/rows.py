@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from saeta._convert.build import as_column
 from saeta._convert.dictionaries import decoded
+from saeta._convert.tables import place_of_name
 from saeta._core import Column, DataType, Field, Table, _unknown_column
-from saeta._text import did_you_mean
 from saeta.errors import ColumnNameError, InvalidError, TypeMismatch
 from saeta.exchange import ContextLike, context_of
 
@@ -30,16 +30,14 @@ def to(self: Source, ctx: ContextLike) -> Source:
     return self._to(context_of(ctx))
 
 
-def cast(self: Column, type: Any, *, cast: str | None = None) -> Column:  # noqa: A002
+def cast(self: Column, type: Any, *, round: bool = False) -> Column:  # noqa: A002
     """Implements `Column.cast`."""
-    if cast not in (None, "round"):
-        raise InvalidError(f"cast={cast!r}: expected 'round' or None{did_you_mean(cast, ('round',))}")
     wanted = type if isinstance(type, DataType) else DataType(type)
     if self.type.value_type is not None and wanted.value_type is None:
         self = decoded(self)
         if self.type == wanted:
             return self
-    return self._cast(wanted, cast == "round")
+    return self._cast(wanted, bool(round))
 
 
 def fill_null(self: Column, value: Any) -> Column:
@@ -51,11 +49,11 @@ def fill_null(self: Column, value: Any) -> Column:
     return self._fill_null(value)
 
 
-def cast_columns(self: Table, types: Mapping[str, Any], *, cast: str | None = None) -> Table:
+def cast_columns(self: Table, types: Mapping[str, Any], *, round: bool = False) -> Table:  # noqa: A002
     """Implements `Table.cast`."""
 
     def converted(column: Column, wanted: Any) -> Column:
-        return column.cast(wanted, cast=cast)  # type: ignore[arg-type]
+        return column.cast(wanted, round=round)
 
     return _with_changes(self, "types", types, converted)
 
@@ -97,7 +95,6 @@ def _with_changes(
 def _place(self: Table, key: str | int) -> int:
     """Returns the number of a column, which `Table.column` finds."""
     if isinstance(key, str):
-        self.column(key)
-        return self.column_names.index(key)
+        return place_of_name(self, key)
     self.column(key)
     return key if key >= 0 else key + self.num_columns

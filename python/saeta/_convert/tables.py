@@ -46,11 +46,6 @@ def concat_tables(tables: Iterable[Table]) -> Table:
     return _core._concat_tables(parts)
 
 
-def remove_column(self: Table, index: int) -> Table:
-    """Implements `Table.remove_column`."""
-    return self.drop_columns(column_place(index, self.num_columns, last=self.num_columns - 1))
-
-
 def rename_columns(self: Table, names: Sequence[str] | Mapping[str, str]) -> Table:
     """Implements `Table.rename_columns`."""
     old = self.column_names
@@ -106,6 +101,12 @@ def to_pylist(self: Table) -> list[dict[str, Any]]:
     names = self.column_names
     values = to_pydict(self).values()
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def place_of_name(table: Table, name: str) -> int:
+    """Returns the number of the only column of that name, or raises as `Table.column` does."""
+    table.column(name)
+    return table.column_names.index(name)
 
 
 def column_place(index: Any, count: int, *, last: int) -> int:

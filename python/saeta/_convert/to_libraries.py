@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def tensor_of(source: Column | Table, take: Callable[[Any], Any], **chosen: Any) -> Any:
     """Exports a column or table through `take`, the `from_dlpack` of a library.
 
-    With `with_mask=True` returns the tensor of the values and the tensor of their validity.
+    With `nulls="mask"` returns the tensor of the values and the tensor of their validity.
     """
     if not chosen:
         return take(source)
     how = Choices(**chosen)
     values = take(Exported(source, how))
-    return (values, take(Exported(source, how.mask()))) if how.with_mask else values
+    return (values, take(Exported(source, how.mask()))) if how.masks else values
 
 
 def _require_memory(*columns: Column) -> None:
@@ -141,7 +141,7 @@ def table_to_numpy(self: Table, *, copy: bool | None = None, **chosen: Any) -> A
         return numpy.from_dlpack(Exported(self, how, on_host=True, copy=copy))
 
     how = Choices(**chosen)
-    return (take(how), take(how.mask())) if how.with_mask else take(how)
+    return (take(how), take(how.mask())) if how.masks else take(how)
 
 
 def table_array(self: Table, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -157,7 +157,7 @@ def column_to_numpy(self: Column, *, copy: bool | None = None, **chosen: Any) ->
         _require_copy(self, copy, "its values are in a dictionary")
         on_host = self if self.device == "host" else self.to("host")
         return column_to_numpy(decoded(on_host), **chosen)
-    if how.with_mask:
+    if how.masks:
         _require_copy(self, copy, "its validity is bits, a mask is bytes")
         return _to_numpy(numpy, self, copy, how), column_to_numpy(self.is_valid())
     return _to_numpy(numpy, self, copy, how)
@@ -167,7 +167,7 @@ def _to_numpy(numpy: Any, column: Column, copy: bool | None, how: Choices) -> An
     if how.refuses_nulls and column.null_count:
         raise ExchangeError(
             f"column '{column.name}' has {column.null_count} nulls, which a NumPy array can't represent: "
-            f"choose {_ways_with_nulls(column)}with_mask=True, or drop_null() and fill_null(value) before; "
+            f"choose {_ways_with_nulls(column)}nulls='mask', or drop_null() and fill_null(value) before; "
             "to_pylist() shows them"
         )
     if column.type == "bool":

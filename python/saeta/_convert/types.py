@@ -177,7 +177,7 @@ def _type_of_text(text: str) -> DataType:
     if text == BYTE_BOOL:
         return _core._byte_bool_type()
     if text == SYMBOL:
-        return _core._symbol_type()
+        return SymbolTable.default().type
     if match := DICTIONARY.fullmatch(text):
         values, indices = _type_of_text(match[1]), _type_of_text(match[2])
         return _core._dictionary_type(indices, values, match[3] == "1")
@@ -293,19 +293,6 @@ def field(
         False
     """
     return Field(name, type, nullable, metadata)
-
-
-def symbol(table: SymbolTable | None = None) -> DataType:
-    """Returns the type of symbols: 32-bit numbers that stand for the names of a table.
-
-    None: the table of the process.
-
-    Example:
-        >>> import saeta as sa
-        >>> sa.column("city", ["Lyon", None, "Lyon"], sa.symbol(), "host").to_pylist()
-        ['Lyon', None, 'Lyon']
-    """
-    return _core._symbol_type(table)
 
 
 def schema(fields: object, metadata: Mapping[Any, Any] | None = None) -> Schema:

@@ -10,6 +10,7 @@ from saeta._text import number_text
 from saeta.errors import InvalidError, OutOfRange, TypeMismatch
 
 BatchNumbers: TypeAlias = int | Sequence[int] | slice | None
+"""Which batches are read: one, several, or a range of them. None: all."""
 
 
 def is_list(batches: Any) -> bool:

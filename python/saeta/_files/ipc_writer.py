@@ -18,8 +18,8 @@ from saeta._text import number_text
 from saeta.errors import InvalidError
 
 if TYPE_CHECKING:
+    from saeta._files.progress import ProgressArgument
     from saeta._files.sinks import Compression, Format, Target
-    from saeta.ipc import ProgressArgument
 
 
 class IpcWriter(TableWriter):
@@ -118,7 +118,7 @@ def ipc_writer(
     *,
     compression: Compression | None = None,
     compression_level: int | None = None,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     format: Format | None = None,  # noqa: A002 - the word that pyarrow and pandas use
     pending: int | str = "256MiB",
     progress: ProgressArgument = None,
@@ -137,7 +137,7 @@ def ipc_writer(
     pyarrow and Saeta read deltas; some other libraries do not. A stream can also replace a dictionary.
 
     Args:
-        path, compression, compression_level, batch_rows, format, durable, replace_read_only, filesystem,
+        path, compression, compression_level, batch_size, format, durable, replace_read_only, filesystem,
             storage_options: as for `write_ipc`. An object with `write()` is called on a thread of the writer,
             and flushed by `close`.
         schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
@@ -165,7 +165,7 @@ def ipc_writer(
     """
     fields = None if schema is None else Schema(schema)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
-    options = sinks.encoding(target, compression, format, compression_level, batch_rows)
+    options = sinks.encoding(target, compression, format, compression_level, batch_size)
     most = _bytes(pending)
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))

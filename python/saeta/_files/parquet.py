@@ -11,7 +11,7 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
 from saeta._files import parquet_set
 from saeta._files.filesystems import file_error, place_of
-from saeta._files.progress import Counted
+from saeta._files.progress import Counted, batches_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.scan import Scan, read_ahead
 from saeta._files.sources import name_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from saeta._files.parquet_ranges import ColumnsAhead
-    from saeta.ipc import ProgressArgument
+    from saeta._files.progress import ProgressArgument
 
     Sources = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterator[str | os.PathLike[str]]
 
@@ -46,7 +46,7 @@ def read_parquet(
     filters: Any = None,
     schema: Any = None,
     index: bool = False,
-    batch_rows: int = 1 << 20,
+    batch_size: int = 1 << 20,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     partitioning: Any = "hive",
@@ -74,7 +74,7 @@ def read_parquet(
         filters: rows to keep, as for `pyarrow.parquet.read_table`: a `pyarrow.dataset` expression, a list of
             tuples (column, operator, value), or a list of such lists, one of which must hold.
         schema, index: as for `saeta.read_ipc`; a source is a file here.
-        batch_rows: the maximum number of rows in a batch that pyarrow decodes. A limited budget makes batches
+        batch_size: the maximum number of rows in a batch that pyarrow decodes. A limited budget makes batches
             smaller.
         filesystem: a file system of pyarrow.fs or of fsspec, or a store of obstore; paths are then
             paths in it.
@@ -116,7 +116,7 @@ def read_parquet(
         >>> sa.read_parquet(path, "host", columns="b", filters=[("a", ">", 1)])["b"].to_pylist()
         ['y', 'z']
     """
-    rows = require_count("batch_rows", batch_rows, "rows")
+    rows = require_count("batch_size", batch_size, "rows")
     require_engine(engine)
     where = context_of(ctx)
     with naming_failures(source, "saeta.read_parquet"):
@@ -129,7 +129,7 @@ def read_parquet(
             index=index,
         )
         with progress_hook(progress, "reading") as hook:
-            counted = None if hook is None else Counted(hook)
+            counted = None if hook is None else Counted(hook, -1, _rows_of(data_set, filters))
             return read_set(data_set, where, filters, engine, rows, counted)
 
 
@@ -152,8 +152,7 @@ def _read_on_host(
     data_set: parquet_set.ParquetSet, where: Context, filters: Any, rows: int, counted: Counted | None = None
 ) -> Table:
     if filters is None:
-        counts = (group.num_rows for fragment in data_set.fragments for group in fragment.row_groups)
-        require_room(where, data_set.schema.types, sum(counts))
+        require_room(where, data_set.schema.types, _rows_of(data_set, filters))
     expression = _expression(filters)
     host = limited_host(where)
     if host is not None:
@@ -174,7 +173,7 @@ def scan_parquet(
     filters: Any = None,
     schema: Any = None,
     index: bool = False,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     in_flight: int | None = None,
     window: int | str = "128MiB",
     filesystem: Any = None,
@@ -194,7 +193,7 @@ def scan_parquet(
     Args:
         source, columns, filters, schema, index, filesystem, storage_options, partitioning, engine: as for
             `read_parquet`.
-        batch_rows: the number of rows of each Table; the last one may have fewer. None: the windows, or the
+        batch_size: the number of rows of each Table; the last one may have fewer. None: the windows, or the
             batches of at most 131,072 rows that pyarrow decodes, fewer under a limited budget.
         in_flight: the maximum number of windows that the device decodes ahead, at the same time (None: as
             many as have 1 GiB together, from 2 to 8). With pyarrow the maximum number of batches that are
@@ -221,7 +220,7 @@ def scan_parquet(
         >>> folder = tempfile.mkdtemp()
         >>> for name in ("a", "b"):
         ...     pq.write_table(pa.table({"n": [1, 2, 3]}), os.path.join(folder, name + ".parquet"))
-        >>> with sa.scan_parquet(folder, "host", batch_rows=4) as scan:
+        >>> with sa.scan_parquet(folder, "host", batch_size=4) as scan:
         ...     [batch["n"].to_pylist() for batch in scan]
         [[1, 2, 3, 1], [2, 3]]
     """
@@ -229,7 +228,7 @@ def scan_parquet(
         in_flight = require_count("in_flight", in_flight, "batches")
     window_bytes = require_bytes("window", window)
     require_engine(engine)
-    rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
+    rows = 0 if batch_size is None else require_count("batch_size", batch_size, "rows")
     where = context_of(ctx)
     with naming_failures(source, "saeta.scan_parquet"):
         data_set = parquet_set.find(
@@ -240,10 +239,13 @@ def scan_parquet(
             schema=schema,
             index=index,
         )
+        all_rows = _rows_of(data_set, filters) if progress else -1
+        totals = batches_of(all_rows, rows) if rows else -1, all_rows
         decoder = device_decoder(engine, where, data_set, filters)
         if decoder is not None:
             windows = DeviceBatches(decoder, window_bytes, in_flight)
-            return Scan(windows, read_ahead(windows, where, rows, 1), progress=progress)
+            ahead = read_ahead(windows, where, rows, 1)
+            return Scan(windows, ahead, None, progress, totals)
         uploaded = in_flight or 2
         expression = _expression(filters)
         host = limited_host(where)
@@ -251,11 +253,18 @@ def scan_parquet(
         if host is not None:
             batches = LimitedReader(host, data_set, expression, rows or BATCH_ROWS)
         else:  # what pyarrow decodes ahead is in memory, in files and in batches
-            ahead = {"batch_readahead": uploaded, "fragment_readahead": 1}
-            scanner = _scanner(data_set, expression, batch_size=rows or BATCH_ROWS, **ahead)
+            depth = {"batch_readahead": uploaded, "fragment_readahead": 1}
+            scanner = _scanner(data_set, expression, batch_size=rows or BATCH_ROWS, **depth)
             batches = _Scanned(scanner, data_set.fetch_all(expression))
         reader = _BatchReader(source, batches)
-    return Scan(reader, read_ahead(reader, where, rows, uploaded), progress=progress)
+    return Scan(reader, read_ahead(reader, where, rows, uploaded), None, progress, totals)
+
+
+def _rows_of(data_set: parquet_set.ParquetSet, filters: Any) -> int:
+    """Returns the number of all rows, which the metadata tell; with filters -1."""
+    if filters is not None:
+        return -1
+    return sum(group.num_rows for fragment in data_set.fragments for group in fragment.row_groups)
 
 
 def device_decoder(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from saeta._core import Table
+    from saeta._files.progress import ProgressArgument
     from saeta._files.sinks import Target
-    from saeta.ipc import ProgressArgument
 
     Codec: TypeAlias = Literal["none", "snappy", "zstd", "lz4", "gzip", "brotli"]
 

@@ -30,7 +30,7 @@ def place(
     schema: Any = None,
     index: bool = False,
     validate: bool | Literal["utf8"] = True,
-    rechunk: bool | None = None,
+    combine_chunks: bool | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Table]:
@@ -44,7 +44,8 @@ def place(
         contexts: a Context or the name of a device, for each table. None: `saeta.contexts()`.
         by: "files" gives file number i to context number i modulo their number. "bytes" cuts the batches of
             all files into runs of nearly equal bytes, one after the other; that also divides a single file.
-        columns, schema, index, validate, rechunk, filesystem, storage_options: as for `saeta.read_ipc`.
+        columns, schema, index, validate, combine_chunks, filesystem, storage_options: as for
+            `saeta.read_ipc`.
 
     Returns:
         A list of Tables, one for each context. A context for which there is nothing gets a table without
@@ -72,7 +73,9 @@ def place(
         raise InvalidError(f"by={by!r}: expected 'files' or 'bytes'")
     chosen = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = data_sets.list_sources(source, place_of(filesystem, storage_options), data_sets.IPC_ENDINGS)
-    options = ReadOptions(chosen, schema=schema, index=index, validate=validate, rechunk=rechunk)
+    options = ReadOptions(
+        chosen, schema=schema, index=index, validate=validate, combine_chunks=combine_chunks
+    )
     readers: list[Reader] = []
     try:
         if by == "files":

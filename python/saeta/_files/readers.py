@@ -32,7 +32,7 @@ class ReadOptions:
     index: bool = False
     copy: bool | None = None
     validate: bool | str = True
-    rechunk: bool | None = None
+    combine_chunks: bool | None = None
 
 
 def open_reader(files: Sequence[Listed], options: ReadOptions) -> Reader:
@@ -57,7 +57,7 @@ def _open(file: Listed, options: ReadOptions, keep_open: bool = True) -> Reader:
     if not file.regular and not isinstance(source, RangeFile):
         source = resolve_source(source, file.filesystem)
     batches = None if options.batches is None else batch_numbers.range_of(options.batches)
-    given = (options.columns, batches, options.copy, options.validate, options.rechunk)
+    given = (options.columns, batches, options.copy, options.validate, options.combine_chunks)
     if isinstance(source, str | os.PathLike):
         reader = _ipc.open_file(source, *given, keep_open)
     elif isinstance(source, RangeFile):

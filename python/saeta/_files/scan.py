@@ -15,7 +15,7 @@ from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table, _Ending, _IteratorOfStream, _parse_bytes
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
 from saeta._files.filesystems import place_of
-from saeta._files.progress import Counted
+from saeta._files.progress import Counted, batches_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.readers import ReadOptions, open_reader
 from saeta._files.threads import Worker
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from typing_extensions import CapsuleType
 
     from saeta._files.batch_numbers import BatchNumbers
+    from saeta._files.progress import ProgressArgument
     from saeta._files.sources import Sources
     from saeta._ipc import Reader, WindowScan
-    from saeta.ipc import ProgressArgument
 
 # What to do where a budget has no room for one batch.
 WHOLE_ADVICE = (
-    "a compressed batch is read as a whole: write smaller ones, with batch_rows= of write_ipc or `saeta "
-    "convert --batch-rows`, or give the context a larger budget"
+    "a compressed batch is read as a whole: write smaller ones, with batch_size= of write_ipc or `saeta "
+    "convert --batch-size`, or give the context a larger budget"
 )
 
 
@@ -65,7 +65,7 @@ class Scan:
     Example:
         >>> import saeta as sa
         >>> content = sa.table({"a": [1, 2, 3]}, "host").to_ipc_bytes()
-        >>> with sa.scan_ipc(content, "host", batch_rows=2) as scan:
+        >>> with sa.scan_ipc(content, "host", batch_size=2) as scan:
         ...     [batch["a"].to_pylist() for batch in scan]
         [[1, 2], [3]]
     """
@@ -76,7 +76,7 @@ class Scan:
         batches: WindowScan | ReadAhead | ReadOnRequest,
         has_whole_batches: Callable[[], bool] | None = None,
         progress: ProgressArgument = None,
-        total_batches: int | None = None,
+        totals: tuple[int, int] | None = None,
     ) -> None:
         self._schema = reader.schema
         self._num_batches = reader.num_batches
@@ -85,7 +85,7 @@ class Scan:
         self._has_whole_batches = has_whole_batches
         self._shown = ExitStack()  # a bar of `progress`
         hook = self._shown.enter_context(progress_hook(progress, "scanning")) if progress else None
-        self._counted = None if hook is None else Counted(hook, total_batches)
+        self._counted = None if hook is None else Counted(hook, *(totals or (-1, -1)))
 
     @property
     def schema(self) -> Schema:
@@ -158,6 +158,12 @@ class Scan:
         raise TypeMismatch(
             "a Scan belongs to its process and can't be pickled: pass the source, and scan it there"
         )
+
+    def _repr_html_(self) -> str:
+        from saeta._report.html import described
+
+        number = "a number known at the end" if self._num_batches < 0 else f"{self._num_batches:,}"
+        return described("Scan", "yields tables", [("batches", number)], schema=self._schema)
 
     def __repr__(self) -> str:
         number = "a stream" if self._num_batches < 0 else f"{self._num_batches} batches"
@@ -390,23 +396,31 @@ class _Rows:
         return made
 
 
-def read_ahead(reader: Readable, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead:
-    """Returns batches that a thread reads ahead; 0 `batch_rows` keeps the batches of the source."""
-    return ReadAhead(reader, _one_by_one(reader, ctx, batch_rows), in_flight)
+def read_ahead(reader: Readable, ctx: Context, batch_size: int, in_flight: int) -> ReadAhead:
+    """Returns batches that a thread reads ahead; 0 `batch_size` keeps the batches of the source."""
+    return ReadAhead(reader, _one_by_one(reader, ctx, batch_size), in_flight)
 
 
-def _one_by_one(reader: Readable, ctx: Context, batch_rows: int) -> Callable[[], Table | None]:
+def _one_by_one(reader: Readable, ctx: Context, batch_size: int) -> Callable[[], Table | None]:
     def read() -> Table | None:
         return reader.next(ctx)
 
-    return _Rows(read, batch_rows).next if batch_rows else read
+    return _Rows(read, batch_size).next if batch_size else read
 
 
-def _batches(reader: Reader, ctx: Context, batch_rows: int, in_flight: int) -> ReadAhead | ReadOnRequest:
+def _batches(reader: Reader, ctx: Context, batch_size: int, in_flight: int) -> ReadAhead | ReadOnRequest:
     """Returns the batches of a reader that can't read windows."""
     if reader.live or (reader.near_by and _gives_views(reader)):
-        return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_rows))
-    return read_ahead(reader, ctx, batch_rows, in_flight)
+        return ReadOnRequest(reader, _one_by_one(reader, ctx, batch_size))
+    return read_ahead(reader, ctx, batch_size, in_flight)
+
+
+def _rows_of(reader: Reader) -> int:
+    """Returns the number of all rows, or -1 where the metadata of all batches are not at hand."""
+    try:
+        return sum(reader.batch_rows) if reader.near_by and reader.num_batches >= 0 else -1
+    except FormatError:  # the metadata of a batch are broken: the error is raised when the batch is taken
+        return -1
 
 
 def _gives_views(reader: Reader) -> bool:
@@ -456,7 +470,7 @@ def scan_ipc(
     schema: Any = None,
     index: bool = False,
     window: int | str = "128MiB",
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     in_flight: int = 2,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
@@ -476,7 +490,7 @@ def scan_ipc(
         window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
             parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
             made smaller.
-        batch_rows: the number of rows of each Table; the last one may have fewer. None: batches as the
+        batch_size: the number of rows of each Table; the last one may have fewer. None: batches as the
             source has them.
         in_flight: the maximum number of windows that are read ahead. Where batches come from an object or
             become symbols, they are read one by one, and this is a number of batches. A batch that has no
@@ -500,7 +514,7 @@ def scan_ipc(
         [2, 2, 2]
     """
     ahead = require_count("in_flight", in_flight, "batches")
-    rows = 0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows")
+    rows = 0 if batch_size is None else require_count("batch_size", batch_size, "rows")
     given = _parse_bytes(window) if isinstance(window, str) else window
     window_bytes = require_count("window", given, "bytes")
     target = context_of(ctx)
@@ -508,8 +522,9 @@ def scan_ipc(
     files = list_sources(source, place, IPC_ENDINGS)
     reader = open_reader(files, ReadOptions(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
-    total = -1 if rows else reader.num_batches
+    all_rows = _rows_of(reader) if progress else -1
+    total = batches_of(all_rows, rows) if rows else reader.num_batches
     if windows is None:
         one_by_one = _batches(reader, target, rows, ahead)
-        return Scan(reader, one_by_one, progress=progress, total_batches=total)
-    return Scan(reader, windows, lambda: _has_whole_batches(reader), progress, total)
+        return Scan(reader, one_by_one, None, progress, (total, all_rows))
+    return Scan(reader, windows, lambda: _has_whole_batches(reader), progress, (total, all_rows))

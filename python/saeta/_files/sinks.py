@@ -19,8 +19,11 @@ from saeta.errors import Error, FileError, InvalidError, TypeMismatch
 
 if TYPE_CHECKING:
     Target: TypeAlias = str | os.PathLike[str] | IO[bytes]
+    """What a file is written to: a path, a URL, or an object with `write`."""
     Compression: TypeAlias = Literal["lz4", "zstd"]
+    """The compression of the buffers of Arrow files. None: none."""
     Format: TypeAlias = Literal["file", "stream"]
+    """The format of Arrow IPC. None: the ending of the path, else the file format."""
 
 
 COMPRESSIONS = ("lz4", "zstd", "none")
@@ -145,7 +148,7 @@ class Encoding(NamedTuple):
     compression: str
     format: str
     level: int
-    batch_rows: int
+    batch_size: int
 
 
 def encoding(
@@ -153,7 +156,7 @@ def encoding(
     compression: Compression | None,
     format: Format | None,  # noqa: A002
     level: int | None,
-    batch_rows: int | None,
+    batch_size: int | None,
 ) -> Encoding:
     """Checks the arguments of a writer of Arrow IPC."""
     for name, given, known in (("compression", compression, COMPRESSIONS), ("format", format, FORMS)):
@@ -164,7 +167,7 @@ def encoding(
         compression or "none",
         format_of(target, format),
         0 if level is None else _level(level),
-        0 if batch_rows is None else require_count("batch_rows", batch_rows, "rows"),
+        0 if batch_size is None else require_count("batch_size", batch_size, "rows"),
     )
 
 

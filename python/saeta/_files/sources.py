@@ -30,7 +30,9 @@ from saeta.errors import FileError, TypeMismatch
 
 if TYPE_CHECKING:
     Source: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+    """What one file is read from: a path, a glob, a folder, a URL, bytes, or an object with `read`."""
     Sources: TypeAlias = Source | Sequence[Source] | Iterator[Source]
+    """One source, or several whose rows come one after the other."""
 
 
 class Live:

@@ -32,7 +32,7 @@ from saeta._core import _ChosenTensor as Exported
 from saeta._core import _TensorChoices as Choices
 from saeta._files.scan import ReadAhead
 from saeta._loader.codes import Coder
-from saeta._loader.cuts import cut_for_jax, cut_for_torch
+from saeta._loader.cuts import cut_array, cut_for_jax, cut_for_torch
 from saeta._loader.lists import VIEWS, batches_of_lists
 from saeta._loader.readings import Reader
 from saeta._loader.records import Choice, Conversion, Lists, Load, Options, Place, Span, Tensor
@@ -45,6 +45,7 @@ from saeta._loader.refusals import (
     refuse_nulls,
     ways_with_nulls,
 )
+from saeta._loader.told import Told
 from saeta._optional import load
 from saeta._text import did_you_mean
 from saeta.errors import BudgetExceeded, ClosedError, ColumnNameError, Error, InvalidError, TypeMismatch
@@ -257,6 +258,7 @@ class Batches(Iterator[Any]):
     step: int  # the distance from one batch of the rank to the next one
     cutter: Cutter
     end: _Ending  # stops the windows
+    told: Told
     groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
     made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
     is_last: bool = False  # whether all windows were taken
@@ -276,16 +278,19 @@ class Batches(Iterator[Any]):
                     raise StopIteration
         except BaseException as failure:
             self.ended = True
+            self.told.end()
             _call_to_the_end(windows.stop)
             if isinstance(failure, Error) and self.is_converting:
                 add_label(failure, windows.place(), ADVICE)
             raise
         self.place.batch += self.step
+        self.told.take()
         return batch
 
     def close(self) -> None:
         """Ends the iterator."""
         self.ended = True
+        self.told.end()
         _call_to_the_end(self.windows.stop)
 
     def __reduce_ex__(self, protocol: object) -> Never:
@@ -315,6 +320,7 @@ class Batches(Iterator[Any]):
         self.is_converting = True
         size, batches = self.cutter.size, self.features.batches
         turns, slots = self.windows.turns, self.windows.slots
+        self.told.expect(self.groups if turns is not None else self.groups[:1], size, turns)
         while True:
             try:
                 if turns is None:
@@ -412,7 +418,7 @@ class Features:
                     column = self.coders[name].codes(column)
                 elif column.type.value_type is not None:
                     column = decoded(column)
-                if column.null_count and how.nulls is None and how.fill is None and not how.with_mask:
+                if column.null_count and how.nulls is None and how.fill is None:
                     ways = ways_with_nulls(plan.key, is_float=plan.is_float)
                     refuse_nulls(column, ways, is_named=plan.is_matrix)
                 columns.append(column)
@@ -420,10 +426,8 @@ class Features:
             if self._to == "jax":
                 return cut_for_jax(source, how, rows)
             made = _tensor(self._to, source, how)
-            cut = cut_for_torch if self._to == "torch" else _cut_array
-            return (
-                zip(cut(made[0], rows), cut(made[1], rows), strict=True) if how.with_mask else cut(made, rows)
-            )
+            cut = cut_for_torch if self._to == "torch" else cut_array
+            return zip(cut(made[0], rows), cut(made[1], rows), strict=True) if how.masks else cut(made, rows)
         except Error as failure:
             if not isinstance(failure, ClosedError):
                 add_label(failure, f"{'column' if plan.key in table else 'matrix'} '{plan.key}'")
@@ -517,7 +521,9 @@ def conversion_of(
         fill = 0 if choice.fill is None else choice.fill
     elif choice.nulls == "nan":  # types that are not floats have no NaN
         fill = choice.fill
-    return Conversion(nulls, fill, choice.nulls == "mask", reinterpret, codes, order, chosen)
+    elif choice.nulls == "mask":
+        nulls = "mask"
+    return Conversion(nulls, fill, reinterpret, codes, order, chosen)
 
 
 def values_of(type_: DataType, *, is_chosen: bool, is_inside: bool = False) -> DataType | None:
@@ -548,17 +554,17 @@ def values_of(type_: DataType, *, is_chosen: bool, is_inside: bool = False) -> D
 
 
 def _plan_of_lists(key: str, type_: DataType, choice: Choice) -> Lists:
-    is_float, how, with_mask = False, Conversion(), choice.nulls == "mask"
+    is_float, how, has_mask = False, Conversion(), choice.nulls == "mask"
     for each in type_.fields[:1]:
         values = values_of(each.type, is_chosen=choice.dtype is not None, is_inside=True)
         if values is None:
             refuse_column(key, each.type, type_)
         is_float = values.format.startswith(FLOATS)
         how = conversion_of(choice, is_float, only_own_dtype=not values.format.startswith(NUMBERS))
-        if with_mask:  # a mask is for rows only
-            how = how._replace(with_mask=False, fill=choice.fill)
+        if has_mask:  # a mask is for rows only
+            how = how._replace(nulls=None, fill=choice.fill)
     fill = 0 if choice.fill is None else choice.fill
-    return Lists(key, is_float and not with_mask, how, with_mask, choice.lists == "padded", fill)
+    return Lists(key, is_float and not has_mask, how, has_mask, choice.lists == "padded", fill)
 
 
 def _matrices(schema: Schema, given: Any) -> dict[str, list[str]]:
@@ -581,17 +587,9 @@ def _tensor(to: str, source: Column | Table, how: Conversion) -> Any:
         return getattr(source, f"to_{to}")(**how.keywords())
     take, choices = _numpy().from_dlpack, Choices(*how)
     values = take(Exported(source, choices))
-    return (values, take(Exported(source, choices.mask()))) if how.with_mask else values
+    return (values, take(Exported(source, choices.mask()))) if how.masks else values
 
 
 @cache
 def _numpy() -> Any:
     return load("numpy", "saeta.loader")
-
-
-def _cut_array(made: Any, rows: int) -> Iterator[Any]:
-    """Cuts an array of NumPy or CuPy: iterating over an axis makes a view in less time than slicing does."""
-    whole = len(made) // rows
-    batches = made[: whole * rows].reshape(whole, rows, *made.shape[1:])
-    rest = made[whole * rows :]
-    return chain(batches, [rest] if len(rest) else [])

@@ -60,7 +60,8 @@ def _coder(field: Field, data: Data, given: Iterable[Any] | None) -> Coder:
         raise TypeMismatch(f"codes: column '{name}' is of type {field.type.name}, whose values have parts")
     if given is None and not _is_encoded(field, data):
         raise TypeMismatch(
-            f"codes: column '{name}' is of type {type_.name}: name its values, as codes={{'{name}': [...]}}"
+            f"codes: column '{name}' is of type {type_.name}: name its values, as "
+            f"codes={{'{name}': [...]}} in tensor_options"
         )
     is_text = type_.format in TEXT or type_.is_symbol
     if given is not None and is_text:
@@ -155,7 +156,9 @@ class _OfValues:
 
 
 def _no_code(name: str, value: Any) -> OutOfRange:
-    return OutOfRange(f"the value {value!r} has no code: name all values, as codes={{'{name}': [...]}}")
+    return OutOfRange(
+        f"the value {value!r} has no code: name all values, as codes={{'{name}': [...]}} in tensor_options"
+    )
 
 
 def _rows_of_values(values: Column) -> dict[Hashable, int]:

@@ -36,7 +36,15 @@ def cut_for_jax(source: Column | Table, how: Conversion, rows: int) -> Iterable[
         return (source.slice(first, min(rows, len(source) - first)).to_jax() for first in parts)
     choices = Choices(*how)
     values = from_dlpack(Exported(source, choices), source.context)
-    if not how.with_mask:
+    if not how.masks:
         return cut_for_jax(values, PLAIN, rows)
     mask = from_dlpack(Exported(source, choices.mask()), source.context)
     return zip(cut_for_jax(values, PLAIN, rows), cut_for_jax(mask, PLAIN, rows), strict=True)
+
+
+def cut_array(made: Any, rows: int) -> Iterator[Any]:
+    """Cuts an array of NumPy or CuPy: iterating over an axis makes a view in less time than slicing does."""
+    whole = len(made) // rows
+    batches = made[: whole * rows].reshape(whole, rows, *made.shape[1:])
+    rest = made[whole * rows :]
+    return chain(batches, [rest] if len(rest) else [])

@@ -21,11 +21,11 @@ def batches_of_lists(
 ) -> Iterator[tuple[Any, ...]]:
     """Yields batches of so many rows. `tensor` converts a column for the library `to`."""
     try:
-        if not plan.with_mask and column.null_count:
-            refuse_nulls(column, f"choose nulls={{'{plan.key}': 'mask'}}")
+        if not plan.has_mask and column.null_count:
+            refuse_nulls(column, f"choose nulls={{'{plan.key}': 'mask'}} in tensor_options")
         if column.type.format in VIEWS:
             column = _with_offsets(column)
-        parts: Any = column.offsets_and_values(with_mask=plan.with_mask)  # type: ignore[call-overload]
+        parts: Any = column.offsets_and_values(nulls="mask" if plan.has_mask else None)
         offsets, values, *masks = parts
         if plan.how.nulls is None and plan.how.fill is None and values.null_count:
             refuse_nulls(values, ways_with_nulls_inside(plan.key, is_float=plan.offers_nan))

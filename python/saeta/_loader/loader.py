@@ -21,32 +21,34 @@ from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
 from saeta._loader.lanes import ChangedRows
 from saeta._loader.planning import Plan, plan_of
-from saeta._loader.records import Batch, Options, Place, Rank, Selection, Span, Steps
+from saeta._loader.records import (
+    Batch,
+    Options,
+    Place,
+    Rank,
+    ReadOptions,
+    Selection,
+    Span,
+    Steps,
+    TensorOptions,
+    record_of,
+)
 from saeta._loader.refusals import refuse_repeated
+from saeta._loader.told import Told
 from saeta._loader.transform import Transform
-from saeta._parquet.engine import Engine, require_engine
+from saeta._parquet.engine import require_engine
 from saeta._share.pickling import unpickled_context
 from saeta._text import did_you_mean, number_text
 from saeta.errors import ClosedError, ColumnNameError, InvalidError, TypeMismatch
-from saeta.exchange import ArrowStream, ContextLike, context_of
+from saeta.exchange import ContextLike, context_of
 
 if TYPE_CHECKING:
-    from typing import Self, TypeAlias
+    from typing import Self
 
     from typing_extensions import TypeVar
 
-    Files: TypeAlias = (
-        str
-        | os.PathLike[str]
-        | Mapping[str | os.PathLike[str], float]
-        | Iterable[str | os.PathLike[str]]
-        | ArrowStream
-    )
-    Names: TypeAlias = str | Iterable[str]
-    Shuffle: TypeAlias = Literal["rows", "batches"] | bool
-    Nulls: TypeAlias = Literal["error", "nan", "fill", "mask"]
-    Lists: TypeAlias = Literal["jagged", "padded"]
-    Library: TypeAlias = Literal["torch", "cupy", "jax", "numpy"]
+    from saeta._files.progress import ProgressArgument
+    from saeta._loader.arguments import Files, Library, Names, Shuffle
 
     Batch_co = TypeVar("Batch_co", covariant=True, default=Any)  # the type of a yielded batch
 else:
@@ -79,9 +81,18 @@ class Loader(Generic[Batch_co]):
         [[1.0, 2.0]]
     """
 
-    def __init__(self, files: Any, ctx: Context, chosen: Selection, steps: Steps, options: Options) -> None:
+    def __init__(
+        self,
+        files: Any,
+        ctx: Context,
+        chosen: Selection,
+        steps: Steps,
+        options: Options,
+        progress: ProgressArgument = None,
+    ) -> None:
         self._files = files
         self._given = chosen, steps, options
+        self._progress = progress
         check_options(options)
         if chosen.engine is not None:
             require_engine(chosen.engine)
@@ -322,16 +333,45 @@ class Loader(Generic[Batch_co]):
         self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
         cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)
-        return Batches(windows, self._features, self._place, steps.world_size, cutter, end)
+        told = Told(self._progress, f"epoch {epoch}", *self._totals(begin), self._plan.width)
+        return Batches(windows, self._features, self._place, steps.world_size, cutter, end, told)
+
+    def _totals(self, begin: int) -> tuple[int, int]:
+        """Returns the numbers of batches and rows of this rank from batch `begin` on, -1 if unknown."""
+        if self._changes is not None:
+            return -1, -1
+        steps, order = self._steps, self._plan.order
+        batches = order.steps(begin, steps.world_size)
+        alone = steps.world_size == 1
+        rows = min(order.rows, order.batches * steps.batch_size) - begin * steps.batch_size
+        return batches, max(0, rows) if alone else -1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._files, self._device, *self._given, self.state_dict())
+
+    def _repr_html_(self) -> str:
+        from saeta._report.html import described
+
+        return described("Loader", f"on {self._device}", self._facts(), schema=self._schema)
 
     def __repr__(self) -> str:
         size = self._steps.batch_size
         if self._changes is not None:
             return f"<saeta.Loader of {self._plan.order.rows} rows before transform, batches of {size}>"
         return f"<saeta.Loader of {self._plan.order.rows} rows, {len(self)} batches of {size}>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Returns what a notebook shows of the loader."""
+        steps = self._steps
+        rows = f"{self._plan.order.rows:,}"
+        batches = "known at the end" if self._changes is not None else f"{len(self):,}"
+        return [
+            ("rows", rows if self._changes is None else f"{rows} before transform"),
+            ("batches", f"{batches} of {steps.batch_size:,} rows"),
+            ("order", f"shuffled {steps.shuffle}, seed {steps.seed}" if steps.shuffle else "of the files"),
+            ("rank", f"{steps.rank} of {steps.world_size}"),
+            ("place", f"epoch {self._place.epoch}, {self._place.batch:,} batches taken"),
+        ]
 
     def _identity(self) -> dict[str, Any]:
         """Returns everything that determines the order of the rows."""
@@ -363,21 +403,16 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
-    schema: Any = None,
-    index: bool = False,
-    partitioning: Any = "hive",
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
-    window: int | str = "64MiB",
     seed: int = 0,
+    window: int | str = "64MiB",
     rank: int = 0,
     world_size: int = 1,
     drop_last: bool = False,
+    transform: Callable[[Table], Any] | None = None,
     to: Literal["table"],
-    prefetch: int = 2,
+    read_options: ReadOptions | None = None,
+    progress: ProgressArgument = None,
 ) -> Loader[Table]: ...
 
 
@@ -388,27 +423,19 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
-    schema: Any = None,
-    index: bool = False,
-    partitioning: Any = "hive",
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
-    window: int | str = "64MiB",
     seed: int = 0,
+    window: int | str = "64MiB",
     rank: int = 0,
     world_size: int = 1,
     drop_last: bool = False,
+    transform: Callable[[Table], Any] | None = None,
+    to: Library = "torch",
     matrix: Literal[False] | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
     dtype: Any = None,
-    nulls: Nulls | Mapping[str, Nulls] = "error",
-    fill: Any = None,
-    lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
-    to: Library = "torch",
-    prefetch: int = 2,
+    tensor_options: TensorOptions | None = None,
+    read_options: ReadOptions | None = None,
+    progress: ProgressArgument = None,
 ) -> Loader[dict[str, Any]]: ...
 
 
@@ -419,27 +446,19 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
-    schema: Any = None,
-    index: bool = False,
-    partitioning: Any = "hive",
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
-    window: int | str = "64MiB",
     seed: int = 0,
+    window: int | str = "64MiB",
     rank: int = 0,
     world_size: int = 1,
     drop_last: bool = False,
+    transform: Callable[[Table], Any] | None = None,
+    to: Library = "torch",
     matrix: bool,
     dtype: Any = None,
-    nulls: Nulls | Mapping[str, Nulls] = "error",
-    fill: Any = None,
-    lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
-    to: Library = "torch",
-    prefetch: int = 2,
+    tensor_options: TensorOptions | None = None,
+    read_options: ReadOptions | None = None,
+    progress: ProgressArgument = None,
 ) -> Loader[Any]: ...
 
 
@@ -449,27 +468,19 @@ def loader(
     *,
     batch_size: int,
     columns: Names | None = None,
-    schema: Any = None,
-    index: bool = False,
-    partitioning: Any = "hive",
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
-    transform: Callable[[Table], Any] | None = None,
     shuffle: Shuffle = False,
-    window: int | str = "64MiB",
     seed: int = 0,
+    window: int | str = "64MiB",
     rank: int = 0,
     world_size: int = 1,
     drop_last: bool = False,
+    transform: Callable[[Table], Any] | None = None,
+    to: Library | Literal["table"] = "torch",
     matrix: bool | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
     dtype: Any = None,
-    nulls: Nulls | Mapping[str, Nulls] = "error",
-    fill: Any = None,
-    lists: Lists | Mapping[str, Lists] = "jagged",
-    codes: bool | Names | Mapping[str, Iterable[Any]] | None = None,
-    to: Library | Literal["table"] = "torch",
-    prefetch: int = 2,
+    tensor_options: TensorOptions | None = None,
+    read_options: ReadOptions | None = None,
+    progress: ProgressArgument = None,
 ) -> Loader[Any]:
     """Yields the rows of files of any size as batches of tensors on a device, for training.
 
@@ -486,48 +497,32 @@ def loader(
             child of it named "loader". Pass `ctx.memory.child(name, limit)` to limit it.
         batch_size: the number of rows of a batch.
         columns: only these; one name or several. None: all. The files may differ in other columns.
-        schema: of the columns, as for `read_ipc` and `read_parquet`. None: the schema of the rows of all
-            files.
-        index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
-        partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
-            of folders.
-        filesystem, storage_options: as for `read_ipc`. A loader that is pickled has them with it.
-        engine: what decodes Parquet files, as for `read_parquet`.
-        transform: a function of a window, a Table on the device, to a Table or a table of another library:
-            it may drop rows and make columns. It is called once for each window, before rows are mixed and
-            batches are cut, on the thread that reads ahead. All results must have the same columns, and a
-            window the same result in every epoch and process. The loader then has no length.
         shuffle: True is "rows". "batches" permutes the batches of the files. "rows" also permutes the rows of
             each window, on the device. Both take batches from several places of the files in turn, so that
             ranks read different ones. The rows of a Table are permuted as a whole. False keeps the order.
+        seed: of the permutations, any integer.
         window: the number of bytes that are read at once. A batch of a file that is larger is read in parts,
             unless it is compressed. A larger window mixes more rows, and lets more ranks read different
             batches of compressed files.
-        seed: of the permutations, any integer.
         rank, world_size: this rank yields every `world_size`-th batch.
         drop_last: True leaves out an incomplete last batch, and last batches that not all ranks would get.
             False keeps all rows: with several ranks the last step begins the epoch again for those that have
             no batch left, so that all ranks have the same number of steps.
+        transform: a function of a window, a Table on the device, to a Table or a table of another library:
+            it may drop rows and make columns. It is called once for each window, before rows are mixed and
+            batches are cut, on the thread that reads ahead. All results must have the same columns, and a
+            window the same result in every epoch and process. The loader then has no length.
+        to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to: they are views of a
+            window, or on the host, unless they are torch's, of the files.
         matrix: True yields one row-major matrix of all columns instead of a dict. A list of names puts these
             columns into a matrix under the key "matrix", a mapping names several matrices.
         dtype: the type of the numbers, also of those inside of lists and structs, one for all or a mapping
             from keys. Floats are rounded to the nearest; an integer type must have all values of the column's
             type. Decimals need one; they become integers only if they have no fraction.
-        nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
-            values and a mask that is True where a value is valid). One for all or a mapping from keys.
-        fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a
-            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else. Beside "nan" it
-            is for numbers without NaN, beside "mask" for nulls inside of lists.
-        lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
-            ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
-            strings are their bytes.
-        codes: columns that become int64 codes, of any type whose values have no parts. A mapping from columns
-            to their values, in the order of the codes. True, or names of columns: the values of the
-            dictionaries in the first batch of each file, which `Loader.codes` tells; True means every column
-            that was written as a dictionary. A value without a code is OutOfRange.
-        to: "torch", "cupy", "jax", "numpy" or "table". Tensors must not be written to: they are views of a
-            window, or on the host, unless they are torch's, of the files.
-        prefetch: the number of windows that are read ahead.
+        tensor_options: what becomes of nulls, lists and words, a `saeta.TensorOptions`. None: its defaults.
+        read_options: how the files are read, a `saeta.ReadOptions`. None: its defaults.
+        progress: as for `read_ipc`, after each batch of an epoch that is taken: its rows, and the bytes that
+            they have in the files on average. With `transform` the totals are not known.
 
     Dates, times and durations are the integers of their type. Fixed-size lists have a dimension more.
 
@@ -550,13 +545,18 @@ def loader(
         [[0, 1], [0]]
     """
     where = files.context if isinstance(files, Table) and ctx is None else ctx
-    place = filesystem if storage_options is None else place_of(filesystem, storage_options)
+    read = record_of("read_options", read_options, ReadOptions)
+    how = record_of("tensor_options", tensor_options, TensorOptions)
+    place = (
+        read.filesystem if read.storage_options is None else place_of(read.filesystem, read.storage_options)
+    )
     return (_torch_class() if to == "torch" else Loader)(
         files,
         where if isinstance(where, Context) else context_of(where),
-        Selection(columns, schema, index, partitioning, engine, place, transform),
-        Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, prefetch),
-        Options(to, matrix, dtype, nulls, fill, lists, codes),
+        Selection(columns, read.schema, read.index, read.partitioning, read.engine, place, transform),
+        Steps(batch_size, shuffle, window, seed, rank, world_size, drop_last, read.prefetch),
+        Options(to, matrix, dtype, how.nulls, how.fill, how.lists, how.codes),
+        progress,
     )
 
 

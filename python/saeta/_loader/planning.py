@@ -16,6 +16,7 @@ class Plan(NamedTuple):
     order: Order
     most: int  # batches that are made at once
     views: bool  # whether windows may be views of files
+    width: int  # bytes of a row, on average
 
 
 def plan_of(batches: Sequence[Batch], data: Data, chosen: Selection, steps: Steps, options: Options) -> Plan:
@@ -39,4 +40,4 @@ def plan_of(batches: Sequence[Batch], data: Data, chosen: Selection, steps: Step
     count = len(batches)
     is_large = all_bytes >= VIEWED_BYTES * count and all_rows >= steps.batch_size * count
     views = is_large and order.lanes == 1 and steps.shuffle != "rows" and options.to != "torch"
-    return Plan(order, most, views)
+    return Plan(order, most, views, width)

@@ -2,10 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from saeta._core import Table
+from saeta.errors import TypeMismatch
+
+if TYPE_CHECKING:
+    from saeta._loader import arguments
+    from saeta._parquet.engine import Engine
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How `saeta.loader` reads its files.
+
+    Attributes:
+        schema: of the columns, as for `read_ipc` and `read_parquet`. None: the schema of the rows of all
+            files.
+        index: whether columns are read that hold an index of pandas, as for `read_ipc` and `from_arrow`.
+        partitioning: of Parquet files in folders, as for `read_parquet`. Arrow files get no columns
+            of folders.
+        filesystem, storage_options: as for `read_ipc`. A loader that is pickled has them with it.
+        engine: what decodes Parquet files, as for `read_parquet`.
+        prefetch: the number of windows that are read ahead.
+
+    Example:
+        >>> import saeta as sa
+        >>> rows = sa.table({"x": [1.0, 2.0]}, "host")
+        >>> read = sa.ReadOptions(schema={"x": "float64"}, prefetch=1)
+        >>> with sa.loader(rows, "host", batch_size=2, to="numpy", read_options=read) as batches:
+        ...     [batch["x"].tolist() for batch in batches]
+        [[1.0, 2.0]]
+    """
+
+    schema: Any = None
+    index: bool = False
+    partitioning: Any = "hive"
+    filesystem: Any = None
+    storage_options: Mapping[str, Any] | None = None
+    engine: Engine | None = None
+    prefetch: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorOptions:
+    """What becomes of nulls, lists and words in the tensors of `saeta.loader`.
+
+    Attributes:
+        nulls: what becomes of nulls: "error", "nan" (floats), "fill" (the value `fill`), or "mask" (a pair of
+            values and a mask that is True where a value is valid). One for all or a mapping from keys.
+        fill: the value for nulls and for the end of padded lists, 0 if nothing is given. One for all or a
+            mapping from keys; giving it means nulls="fill" where `nulls` says nothing else. Beside "nan" it
+            is for numbers without NaN, beside "mask" for nulls inside of lists.
+        lists: strings and lists become pairs of values and offsets ("jagged"), or of a matrix and lengths
+            ("padded", as long as the longest of the batch). One for all or a mapping from keys. The values of
+            strings are their bytes.
+        codes: columns that become int64 codes, of any type whose values have no parts. A mapping from columns
+            to their values, in the order of the codes. True, or names of columns: the values of the
+            dictionaries in the first batch of each file, which `Loader.codes` tells; True means every column
+            that was written as a dictionary. A value without a code is OutOfRange.
+
+    Example:
+        >>> import saeta as sa
+        >>> rows = sa.table({"x": [1.0, None], "city": ["Lyon", "Bern"]}, "host")
+        >>> words = sa.TensorOptions(fill=0, codes={"city": ["Bern", "Lyon"]})
+        >>> with sa.loader(rows, "host", batch_size=2, to="numpy", tensor_options=words) as batches:
+        ...     [(batch["x"].tolist(), batch["city"].tolist()) for batch in batches]
+        [([1.0, 0.0], [1, 0])]
+    """
+
+    nulls: arguments.Nulls | Mapping[str, arguments.Nulls] = "error"
+    fill: Any = None
+    lists: arguments.Lists | Mapping[str, arguments.Lists] = "jagged"
+    codes: bool | str | Iterable[str] | Mapping[str, Iterable[Any]] | None = None
+
+
+def record_of(name: str, given: Record | None, kind: type[Record]) -> Record:
+    """Returns the options that were given, or the defaults."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TypeMismatch(f"{name} is of type {type(given).__name__}, expected a saeta.{kind.__name__}")
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +246,15 @@ class Conversion(NamedTuple):
 
     nulls: str | None = None
     fill: Any = None
-    with_mask: bool = False
     reinterpret: bool = False
     codes: bool = False
     order: str | None = None
     dtype: Any = None
+
+    @property
+    def masks(self) -> bool:
+        """Whether a mask is wanted besides the values."""
+        return self.nulls == "mask"
 
     def keywords(self) -> dict[str, Any]:
         """Returns the keywords that differ from the defaults."""
@@ -195,6 +281,6 @@ class Lists(NamedTuple):
     key: str
     offers_nan: bool  # whether a refusal of nulls inside of lists offers nulls='nan'
     how: Conversion  # the conversion of the values inside
-    with_mask: bool  # whether rows get a mask
+    has_mask: bool  # whether rows get a mask
     padded: bool
     fill: Any

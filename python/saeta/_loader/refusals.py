@@ -9,7 +9,10 @@ from typing import Never
 from saeta._core import Column, DataType
 from saeta.errors import BudgetExceeded, ColumnNameError, Error, ExchangeError, TypeMismatch
 
-ADVICE = "choose a smaller window= or prefetch=, drop batches sooner, or give the context a larger budget"
+ADVICE = (
+    "choose a smaller window=, or prefetch= in read_options, drop batches sooner, or give the context a "
+    "larger budget"
+)
 LEAVE_OUT = "leave it out with columns=, or choose to='table'"
 
 
@@ -42,7 +45,7 @@ def refuse_dictionary(name: str, key: str, *, is_number: bool) -> Never:
     numbers = f", or dtype={{'{key}': 'float64'}} to have the numbers" if is_number else ""
     raise TypeMismatch(
         f"column '{name}' is a dictionary: name its values, as codes={{'{name}': [...]}}, or choose "
-        f"codes=True{numbers}"
+        f"codes=True, both in tensor_options{numbers}"
     )
 
 
@@ -55,13 +58,13 @@ def refuse_nulls(column: Column, ways: str, *, is_named: bool = False) -> Never:
 def ways_with_nulls(key: str, *, is_float: bool) -> str:
     """Returns advice for null rows: the arguments that accept them."""
     nan = f"nulls={{'{key}': 'nan'}}, " if is_float else ""
-    return f"choose {nan}nulls={{'{key}': 'mask'}} or fill={{'{key}': value}}"
+    return f"choose {nan}nulls={{'{key}': 'mask'}} or fill={{'{key}': value}} in tensor_options"
 
 
 def ways_with_nulls_inside(key: str, *, is_float: bool) -> str:
     """Returns advice for nulls inside of lists: the arguments that accept them. A mask is for rows only."""
     nan = f"nulls={{'{key}': 'nan'}} or " if is_float else ""
-    return f"choose {nan}fill={{'{key}': value}} for those inside of lists"
+    return f"choose {nan}fill={{'{key}': value}} in tensor_options, for those inside of lists"
 
 
 def add_label(failure: Error, label: str, advice: str = "") -> None:

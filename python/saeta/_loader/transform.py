@@ -30,7 +30,8 @@ class Transform:
             )
         if options.codes and not isinstance(options.codes, Mapping):
             raise InvalidError(
-                "codes of what transform= returns need their values, as codes={'city': ['rome', 'oslo']}"
+                "codes of what transform= returns need their values, as codes={'city': ['rome', 'oslo']} in "
+                "tensor_options"
             )
         self._function = function
         self._data = data

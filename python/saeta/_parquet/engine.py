@@ -13,6 +13,7 @@ from saeta._text import did_you_mean
 from saeta.errors import InvalidError, MissingDependency, UnsupportedError
 
 Engine: TypeAlias = Literal["device", "host"]
+"""What decodes Parquet files: the device by pylibcudf, or the host by pyarrow. None: the device if it can."""
 
 ENGINES = ("device", "host")
 LOGGER = logging.getLogger("saeta.parquet")

@@ -67,7 +67,7 @@ class RowGroups:
         self._fields: Schema | None = None
         self._held: list[Table] = []  # of the row group that is not complete
         self._held_rows = self._held_bytes = 0
-        self._total = -1  # row groups, if that is known
+        self._total = self._total_rows = -1  # row groups and rows, if that is known
         self._groups = self._rows = self._bytes = 0  # that were encoded
         self._writer: Any = None
         self._group_rows, self._group_bytes = _limits(options)
@@ -81,6 +81,7 @@ class RowGroups:
             max(1, min(self._group_rows, self._group_bytes // row_bytes)) if row_bytes else self._group_rows
         )
         self._total = -(-rows.num_rows // of_group)
+        self._total_rows = rows.num_rows
 
     def write(self, rows: Table) -> None:
         with self._taking_turn():
@@ -169,7 +170,7 @@ class RowGroups:
         self._rows += rows.num_rows
         self._bytes += nbytes
         if self._hook is not None:
-            self._hook(Progress(self._groups, self._total, self._rows, self._bytes))
+            self._hook(Progress(self._groups, self._total, self._rows, self._bytes, self._total_rows))
 
     def _open(self, schema: Any) -> Any:
         if self._writer is None:

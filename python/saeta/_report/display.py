@@ -1,4 +1,4 @@
-"""Shows tables and columns as text and HTML: device, size, types and the first rows.
+"""Shows tables and columns as text: device, size, types and the first rows.
 
 Each column takes one line, so that wide tables, long names, and repeated or empty names stay readable. Only
 the rows that are shown are copied. Only as much of a value is decoded as its text has room for. Names and
@@ -8,7 +8,6 @@ values from outside are made printable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from saeta._convert.to_python import text_of
@@ -45,22 +44,7 @@ def table_text(self: Table) -> str:
     texts = [f"  {line.name:<{name_width}}  {line.type:<{type_width}}  {line.values}" for line in lines]
     left_out = [_left_out(self)] if self.num_columns > MOST_COLUMNS else []
     return "\n".join(
-        [f"<saeta.Table {_summary(self)}>", *(shorten(line, LINE_WIDTH) for line in texts), *left_out]
-    )
-
-
-def table_html(self: Table) -> str:
-    """Implements `Table._repr_html_`, for notebooks."""
-    rows = [
-        f"<tr><th style='text-align:left'>{escape(line.name)}</th><td "
-        f"style='text-align:left'>{escape(line.type)}</td><td "
-        f"style='text-align:left'>{escape(line.values)}</td></tr>"
-        for line in _lines(self)
-    ]
-    left_out = f"<p>{escape(_left_out(self).strip())}</p>" if self.num_columns > MOST_COLUMNS else ""
-    return (
-        f"<p><b>saeta.Table</b> {escape(_summary(self))}</p><table><thead><tr><th>column</th><th>type</th>"
-        f"<th>first rows</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{left_out}"
+        [f"<saeta.Table {summary(self)}>", *(shorten(line, LINE_WIDTH) for line in texts), *left_out]
     )
 
 
@@ -82,22 +66,17 @@ def column_text(self: Column) -> str:
         values = _values_text(self.type, head._raw_values(MOST_INSIDE), more=rows > HEAD_ROWS)
     except DownloadForbidden:
         values = FORBIDDEN
-    chunks = f" in {self.num_chunks} chunks" if self.num_chunks != 1 else ""
-    name = shorten(repr(self.name[:HEADING_WIDTH]), HEADING_WIDTH)
-    what = (
-        f"{name}: {shorten_printable(self.type.name, HEADING_WIDTH)} on {self.device}, "
-        f"{count_text(rows, 'row', 'rows')}"
-        f"{chunks}, {human_bytes(self.nbytes)}"
-    )
-    return f"<saeta.Column {what}>\n  {shorten(values, LINE_WIDTH)}"
+    return f"<saeta.Column {heading(self)}>\n  {shorten(values, LINE_WIDTH)}"
 
 
-def column_html(self: Column) -> str:
-    """Implements `Column._repr_html_`, for notebooks."""
-    heading, values = column_text(self)[1:].split("\n", 1)
+def heading(column: Column) -> str:
+    """Returns the name, type, place and size of a column."""
+    chunks = f" in {column.num_chunks} chunks" if column.num_chunks != 1 else ""
+    name = shorten(repr(column.name[:HEADING_WIDTH]), HEADING_WIDTH)
     return (
-        f"<p><b>saeta.Column</b> {escape(heading.removeprefix('saeta.Column ')[:-1])}</p>"
-        f"<p>{escape(values.strip())}</p>"
+        f"{name}: {shorten_printable(column.type.name, HEADING_WIDTH)} on {column.device}, "
+        f"{count_text(len(column), 'row', 'rows')}"
+        f"{chunks}, {human_bytes(column.nbytes)}"
     )
 
 
@@ -134,7 +113,8 @@ def _values_text(type: DataType, values: Sequence[bytes | bool | None], *, more:
     return ", ".join([*texts, "…"] if more else texts)
 
 
-def _summary(table: Table) -> str:
+def summary(table: Table) -> str:
+    """Returns the place, shape and size of a table."""
     batches = f" in {table.num_batches:,} batches" if table.num_batches != 1 else ""
     shape = (
         f"{count_text(table.num_rows, 'row', 'rows')} x {count_text(table.num_columns, 'column', 'columns')}"

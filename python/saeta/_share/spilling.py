@@ -135,14 +135,26 @@ class SpillHandle:
         """The context that the handle was made with."""
         return self._handle.context
 
+    def _repr_html_(self) -> str:
+        from saeta._report.html import described
+
+        facts = [
+            ("size", human_bytes(self.nbytes)),
+            ("place", self._place()),
+            ("priority", str(self.priority)),
+        ]
+        return described("SpillHandle", f"of {self.context.device}", facts, ctx=self.context)
+
     def __repr__(self) -> str:
+        return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {self._place()}>"
+
+    def _place(self) -> str:
         try:
-            place = "closed" if self.closed else f"on the tier {self.tier}"
+            return "closed" if self.closed else f"on the tier {self.tier}"
         except DeviceError:
-            place = "of the parent of this process"
+            return "of the parent of this process"
         except ClosedError:  # another thread has closed the handle
-            place = "closed"
-        return f"<saeta.SpillHandle of {self.context.device}: {human_bytes(self.nbytes)}, {place}>"
+            return "closed"
 
 
 def spillable(self: Context, table: Table, *, priority: int = 0) -> SpillHandle:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from saeta import _core, _ipc
 from saeta._core import Column, Context, Table
+from saeta._report import human_bytes
 from saeta._share import broker, leases, pools, wire
 from saeta._share.packed import ALIGNMENT, body_of, host_bytes
 from saeta._share.weak import WeakValues
@@ -90,6 +91,14 @@ class SharedTable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored_token, tuple(self._place)
+
+    def _repr_html_(self) -> str:
+        from saeta._report.html import described
+
+        where = "a GPU" if self._place.device else "the host"
+        owner = "another process" if self._entry is None else "this process"
+        facts = [("size", human_bytes(self.nbytes)), ("memory", where), ("shared by", owner)]
+        return described("SharedTable", "a token that saeta.open_shared opens", facts)
 
     def __repr__(self) -> str:
         where = "a GPU" if self._place.device else "the host"

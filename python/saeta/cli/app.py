@@ -178,7 +178,7 @@ def convert(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Level of the compression.", show_default="the fastest"),
     ] = None,
-    batch_rows: Annotated[
+    batch_size: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
             min=1,
@@ -199,7 +199,7 @@ def convert(
             to=to,
             compression=compression,
             level=level,
-            batch_rows=batch_rows,
+            batch_size=batch_size,
             columns=columns,
             as_json=as_json,
         )

@@ -32,7 +32,7 @@ def run(
     *,
     to: str | None,
     compression: str | None,
-    batch_rows: int | None,
+    batch_size: int | None,
     columns: str | None,
     as_json: bool,
     level: int | None = None,
@@ -46,11 +46,11 @@ def run(
         )
     start = time.perf_counter()
     try:
-        batches = _open(source, None if columns is None else columns.split(","), batch_rows)
+        batches = _open(source, None if columns is None else columns.split(","), batch_size)
         if form == "file" and _may_replace_dictionaries(batches):
             batches = sa.from_arrow(batches, "host")
         shown = on_terminal() and not as_json
-        rows = _write(batches, target, form, (compression, level), batch_rows, progress=shown)
+        rows = _write(batches, target, form, (compression, level), batch_size, progress=shown)
     except load("pyarrow", "saeta convert").ArrowInvalid as failure:
         raise FormatError(f"{source}: {failure}") from failure
     done: dict[str, Any] = {
@@ -71,18 +71,18 @@ def run(
         )
 
 
-def _open(source: Path, columns: list[str] | None, batch_rows: int | None) -> Any:
+def _open(source: Path, columns: list[str] | None, batch_size: int | None) -> Any:
     """Opens a file of any supported form: as a Scan, or as a RecordBatchReader of pyarrow."""
     if source.suffix.lower() in CSV:
         csv: Any = load("pyarrow.csv", "reading CSV")
         parsing = csv.ParseOptions(delimiter="\t" if source.suffix.lower() == ".tsv" else ",")
         chosen = csv.ConvertOptions(include_columns=columns)
-        return _rebatch(csv.open_csv(source, parse_options=parsing, convert_options=chosen), batch_rows)
+        return _rebatch(csv.open_csv(source, parse_options=parsing, convert_options=chosen), batch_size)
     if is_parquet(source):
         dataset = load("pyarrow.dataset", "reading Parquet")
         scanner = dataset.dataset(source, format="parquet").scanner(columns=columns)
-        return _rebatch(scanner.to_reader(), batch_rows)
-    return sa.scan_ipc(source, "host", columns=columns, batch_rows=batch_rows)
+        return _rebatch(scanner.to_reader(), batch_size)
+    return sa.scan_ipc(source, "host", columns=columns, batch_size=batch_size)
 
 
 def _may_replace_dictionaries(batches: Any) -> bool:
@@ -128,7 +128,7 @@ def _write(
     target: Path,
     form: str,
     codec: tuple[str | None, int | None],
-    batch_rows: int | None,
+    batch_size: int | None,
     *,
     progress: bool,
 ) -> int:
@@ -137,7 +137,7 @@ def _write(
     if form == "parquet":
         words["compression"] = compression or "snappy"
         rows = 0
-        with sa.parquet_writer(target, batches.schema, row_group_size=batch_rows, **words) as writer:
+        with sa.parquet_writer(target, batches.schema, row_group_size=batch_size, **words) as writer:
             for batch in batches:
                 writer.write(batch)
                 rows += batch.num_rows
@@ -145,7 +145,7 @@ def _write(
     if compression not in (None, "none", "lz4", "zstd"):
         raise InvalidError(f"compression '{compression}': expected none, lz4 or zstd")
     words |= {"compression": None if compression == "none" else compression, "format": form}
-    words["batch_rows"] = batch_rows
+    words["batch_size"] = batch_size
     if isinstance(batches, sa.Table):
         sa.write_ipc(batches, target, **words)
         return batches.num_rows

@@ -40,7 +40,7 @@ def run(
         source = file or _make_file(folder / "lineitem.arrow", rows, seed, quiet=as_json)
         target = folder / f"{source.stem}-with-result.arrow"
         show_progress = on_terminal() and not as_json
-        trip = Trip(ctx, source, target, budget=ctx.budget if budget else None, progress=show_progress)
+        trip = Trip(ctx, source, target, budget=ctx.memory.limit if budget else None, progress=show_progress)
         steps = []
         with _record_memory(ctx, timeline) as done:
             for step in trip.run():

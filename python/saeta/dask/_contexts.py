@@ -62,7 +62,7 @@ def worker_context(device: str | None = None, *, budget: int | str | None = None
             limit = _default_budget(worker, name) if budget is None else budget
             own[name] = ctx = _process_context(worker, name).memory.child(f"worker {worker.name}", limit)
         elif budget is not None:
-            ctx.budget = budget
+            ctx.memory.limit = budget
         return ctx
 
 

@@ -33,7 +33,7 @@ def read_parquet(
     *,
     columns: str | Iterable[str] | None = None,
     filters: Any = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     index: bool = False,
@@ -51,7 +51,7 @@ def read_parquet(
     *,
     columns: str | Iterable[str] | None = None,
     filters: Any = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     index: bool = False,
@@ -68,7 +68,7 @@ def read_parquet(
     *,
     columns: str | Iterable[str] | None = None,
     filters: Any = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     index: bool = False,
@@ -87,7 +87,7 @@ def read_parquet(
             `saeta.read_parquet`.
         client: a client of the cluster. The tasks start at once and the result is a list of futures. None:
             the result is a list of `dask.delayed` objects.
-        partition_bytes: the maximum size of a task's row groups before compression: bytes or "128MiB". A row
+        blocksize: the maximum size of a task's row groups before compression: bytes or "128MiB". A row
             group is never divided.
         device: as for `worker_context`, which is the context of the tables.
         engine: as for `saeta.read_parquet`. Each worker decides by its own context and packages.
@@ -102,13 +102,13 @@ def read_parquet(
         >>> import saeta.dask
         >>> path = os.path.join(tempfile.mkdtemp(), "a.parquet")
         >>> pq.write_table(pa.table({"n": [1, 2, 3, 4]}), path, row_group_size=2)
-        >>> parts = saeta.dask.read_parquet(path, partition_bytes=1, device="host")
+        >>> parts = saeta.dask.read_parquet(path, blocksize=1, device="host")
         >>> [part.compute()["n"].to_pylist() for part in parts]
         [[1, 2], [3, 4]]
     """
     require_client(client)
     require_engine(engine)
-    most = require_bytes("partition_bytes", partition_bytes)
+    most = require_bytes("blocksize", blocksize)
     with naming_failures(source, "saeta.dask.read_parquet"):
         data_set = parquet_set.find(
             source,

@@ -29,12 +29,12 @@ def read_ipc(
     client: Client,
     *,
     columns: str | Iterable[str] | None = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
-    rechunk: bool | None = None,
+    combine_chunks: bool | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Future]: ...
@@ -46,12 +46,12 @@ def read_ipc(
     client: None = None,
     *,
     columns: str | Iterable[str] | None = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
-    rechunk: bool | None = None,
+    combine_chunks: bool | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Delayed]: ...
@@ -62,12 +62,12 @@ def read_ipc(
     client: Client | None = None,
     *,
     columns: str | Iterable[str] | None = None,
-    partition_bytes: int | str = "128MiB",
+    blocksize: int | str = "128MiB",
     device: str | None = None,
     schema: Any = None,
     copy: bool | None = None,
     validate: bool | Literal["utf8"] = True,
-    rechunk: bool | None = None,
+    combine_chunks: bool | None = None,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Future] | list[Delayed]:
@@ -80,10 +80,10 @@ def read_ipc(
         source: a path, a glob, a folder, a URL, or a list of them, as for `saeta.read_ipc`.
         client: a client of the cluster. The tasks start at once and the result is a list of futures. None:
             the result is a list of `dask.delayed` objects.
-        partition_bytes: the maximum size of a task's batches in the files: bytes or "128MiB". A batch is
+        blocksize: the maximum size of a task's batches in the files: bytes or "128MiB". A batch is
             never divided. A stream is read as a whole.
         device: as for `worker_context`, which is the context of the tables.
-        columns, schema, copy, validate, rechunk, filesystem, storage_options: as for `saeta.read_ipc`.
+        columns, schema, copy, validate, combine_chunks, filesystem, storage_options: as for `saeta.read_ipc`.
 
     Raises:
         What `saeta.read_ipc` raises for files that can't be opened. TypeMismatch: a source that is not a path
@@ -96,14 +96,14 @@ def read_ipc(
         >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
         >>> table = sa.table({"n": [1, 2, 3, 4]}, "host")
         >>> _ = sa.concat_tables([table[:2], table[2:]]).write_ipc(path)
-        >>> [part.compute()["n"].to_pylist() for part in saeta.dask.read_ipc(path, partition_bytes=1)]
+        >>> [part.compute()["n"].to_pylist() for part in saeta.dask.read_ipc(path, blocksize=1)]
         [[1, 2], [3, 4]]
     """
     require_client(client)
-    most = require_bytes("partition_bytes", partition_bytes)
+    most = require_bytes("blocksize", blocksize)
     names = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = list_files(source, place_of(filesystem, storage_options))
-    options = {"columns": names, "copy": copy, "validate": validate, "rechunk": rechunk}
+    options = {"columns": names, "copy": copy, "validate": validate, "combine_chunks": combine_chunks}
     described = describe_files(files, names, schema)
     runs = list(in_runs(described.batches, most, FileBatch.may_precede)) or [
         [FileBatch(files[0], None, None, 0, False)]

@@ -99,10 +99,10 @@ class Trip:
             step.facts.append("left out: the file holds no values that a budget could refuse")
             return step
         before = self.ctx.memory.statistics()["current"] or 0
-        self.ctx.budget = before + max(1, self.data_bytes // 3)
+        self.ctx.memory.limit = before + max(1, self.data_bytes // 3)
         try:
             ipc.read_ipc(self.source, self.ctx, copy=True)
-            step.check("the read is refused", False, f"it fitted into {self.ctx.budget:,} B")
+            step.check("the read is refused", False, f"it fitted into {self.ctx.memory.limit:,} B")
         except BudgetExceeded as refusal:
             step.facts.append(str(refusal))
             step.data = refusal.numbers()
@@ -118,7 +118,7 @@ class Trip:
 
     def _read(self) -> Step:
         step = Step("read under a budget")
-        self.ctx.budget = self.budget or self.data_bytes + self.data_bytes // 8 + ROOM_BESIDE_DATA
+        self.ctx.memory.limit = self.budget or self.data_bytes + self.data_bytes // 8 + ROOM_BESIDE_DATA
         seconds = []
         for _ in range(1 + READ_ROUNDS):
             self._held.clear()  # releases the table of the previous round
@@ -139,7 +139,7 @@ class Trip:
             else sum(rows > 0 for rows in self.summary["batch_rows"]) + dictionaries
         )
         self.legs.append(Leg(f"file -> {self.ctx.device}", sum(watch.traffic.bytes.values()), seconds))
-        step.facts += [f"budget {human_bytes(self.ctx.budget)}", *str(self.table).splitlines()]
+        step.facts += [f"budget {human_bytes(self.ctx.memory.limit)}", *str(self.table).splitlines()]
         step.facts.append(
             f"{first * 1e3:.0f} ms the first time, {median(seconds) * 1e3:.0f} ms once what it made is there"
         )
@@ -209,7 +209,7 @@ class Trip:
         )
         self._check_memory(step, "the same memory", framework, results, chunks)
         step.check("no copy on the way back", watch.traffic.quiet, str(watch.traffic))
-        self._held[0] = self.table.with_column(RESULT, Column.from_chunks(chunks))
+        self._held[0] = self.table.append_column(RESULT, Column.from_chunks(chunks))
         self.reference = self.reference.append_column(
             pyarrow.field(RESULT, pyarrow.float64(), nullable=False), self._expected(inputs)
         )
@@ -282,7 +282,7 @@ class Trip:
 
     def _measure_rates(self) -> None:
         """Alternates reads and plain copies, so that other load on the machine affects both equally."""
-        self.ctx.budget = None
+        self.ctx.memory.limit = None
         kinds = {"memcpy": "memcpy, one thread"}
         if self.ctx.device != "host":
             kinds |= {"host_to_device": "pinned host -> device", "device_to_host": "device -> pinned host"}

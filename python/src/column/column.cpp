@@ -209,7 +209,7 @@ void bind_objects(column_class& c) {
            "that is not a Column: `saeta.from_arrow` makes one."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
            "    >>> fare.equals(fare.take([0, 1, 2]))\n"
            "    True")
       .def(copied_as_itself())
@@ -218,7 +218,7 @@ void bind_objects(column_class& c) {
            nb::sig("def __repr__(self) -> str"))
       .def("__dir__", in_python("saeta._report.display", "public_names"),
            nb::sig("def __dir__(self) -> list[str]"))
-      .def("_repr_html_", in_python("saeta._report.display", "column_html"),
+      .def("_repr_html_", in_python("saeta._report.html", "column_html"),
            nb::sig("def _repr_html_(self) -> str"));
   // Like the classes of other Arrow libraries that do not compare by identity.
   c.attr("__hash__") = nb::none();
@@ -242,7 +242,7 @@ void bind_column(nb::module_& m) {
                  "selections share its memory."
                  "\n\nExample:\n"
                  "    >>> import saeta as sa\n"
-                 "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+                 "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
                  "    >>> fare.name, fare.type.name, len(fare), fare.null_count\n"
                  "    ('fare', 'double', 3, 1)\n"
                  "    >>> fare[0], fare.slice(1).to_pylist()\n"
@@ -300,7 +300,7 @@ void bind_column(nb::module_& m) {
           "differ."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
-          "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+          "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
           "    >>> sa.Column.from_chunks([fare, fare]).to_pylist()\n"
           "    [12.5, None, 8.0, 12.5, None, 8.0]")
       .def("combine_chunks", &combined_column, nb::call_guard<gil_release>(),

@@ -91,7 +91,7 @@ void bind_conversions(column_class& c) {
         "Arrow consumers get as bits."
         "\n\nExample:\n"
         "    >>> import saeta as sa\n"
-        "    >>> flag = sa.column('flag', [True, False], ctx='host')\n"
+        "    >>> flag = sa.column([True, False], 'host', name='flag')\n"
         "    >>> flag.as_bool8().nbytes\n"
         "    2")
       .def(
@@ -117,7 +117,7 @@ void bind_conversions(column_class& c) {
            "no table: without `table` nothing says what they mean."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
-           "    >>> city = sa.column('city', ['Lyon', 'Bern', 'Lyon'], ctx='host')\n"
+           "    >>> city = sa.column(['Lyon', 'Bern', 'Lyon'], 'host', name='city')\n"
            "    >>> city.as_symbols().to_pylist()\n"
            "    ['Lyon', 'Bern', 'Lyon']")
       .def("to_arrow", in_python("saeta._convert.to_libraries", "column_to_arrow"),

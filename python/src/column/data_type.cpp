@@ -216,12 +216,6 @@ void bind_type(nb::module_& m) {
   m.def(
       "_narrow_float_type", [](const std::string& name) { return narrow_float_type(name); }, nb::arg("name"),
       "A float for which Arrow has no type, such as \"bfloat16\"; None for other names.");
-  m.def(
-      "_symbol_type",
-      [](const std::optional<symbol_table_object>& table) {
-        return symbol_type(table ? table->value : nullptr);
-      },
-      nb::arg("table") = nb::none());
   bind_field(m);
   bind_schema(m);
 }

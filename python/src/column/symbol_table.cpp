@@ -3,6 +3,7 @@
 #include "python/src/core/objects.hpp"
 #include "python/src/core/pickling.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/symbols/symbols.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -85,7 +86,7 @@ void bind_symbols(nb::module_& m) {
   nb::class_<symbol_table_object>(
       m, "SymbolTable",
       "Names and their symbols: numbers from 0 on, in the order in which names were added. Names are never "
-      "removed. The process has one, `saeta.symbols`; others are made with `SymbolTable()`.\n\n"
+      "removed. The process has one, `SymbolTable.default()`; others are made with `SymbolTable()`.\n\n"
       "Safe to use from any thread: look-ups of known names don't wait. The memory belongs to no context and "
       "no budget counts it."
       "\n\nExample:\n"
@@ -102,6 +103,17 @@ void bind_symbols(nb::module_& m) {
             new (self) symbol_table_object{symbol_table::make(limit.value_or(symbol_table::most_symbols))};
           },
           nb::arg("limit") = nb::none(), "`limit`: the maximum number of names, 2**32 by default.")
+      .def_static(
+          "default", [] { return symbol_table_object{process_symbols()}; },
+          "The symbol table of the process.")
+      .def_prop_ro(
+          "type", [](const symbol_table_object& self) { return symbol_type(self.value); },
+          "The type of this table's symbols. The text \"symbol\" names that of the default table."
+          "\n\nExample:\n"
+          "    >>> import saeta as sa\n"
+          "    >>> names = sa.SymbolTable()\n"
+          "    >>> sa.column(['Lyon', None], 'host', type=names.type).to_pylist()\n"
+          "    ['Lyon', None]")
       .def("intern", &intern, nb::arg("name"), nb::sig("def intern(self, name: str) -> int"),
            "The symbol of a name, which is added if it is new. SizeOverflow if the table is full.")
       .def("intern_all", &intern_all, nb::arg("names"),
@@ -149,7 +161,6 @@ void bind_symbols(nb::module_& m) {
       .def(not_pickled("the other process has a table of its own. Columns of symbols are pickled with their "
                        "names, and a list of the names is pickled as it is"))
       .def("__repr__", &shown_symbols);
-  m.attr("symbols") = nb::cast(symbol_table_object{process_symbols()});
 }
 
 } // namespace saeta::py

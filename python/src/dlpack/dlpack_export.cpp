@@ -45,27 +45,18 @@ tensor_order parse_order(const std::optional<std::string>& word) {
 }
 
 /// @throws error invalid_argument for an unknown word, and if more than one option says how to treat nulls.
-tensor_nulls nulls_named(const std::optional<std::string>& word, bool fill, bool with_mask) {
-  if (word && *word != "nan") {
+tensor_nulls nulls_named(const std::optional<std::string>& word, bool fill) {
+  if (word && *word != "nan" && *word != "mask") {
     throw error(errc::invalid_argument,
-                concat("nulls='", *word, "': expected 'nan', or fill=value or with_mask=True instead"));
+                concat("nulls='", *word, "': expected 'nan' or 'mask', or fill=value instead"));
   }
-  std::string given;
-  int count = 0;
-  for (const auto& [name, is_given] :
-       {std::pair("nulls", word.has_value()), std::pair("fill", fill), std::pair("with_mask", with_mask)}) {
-    if (is_given) {
-      given += concat(count == 0 ? "" : " and ", name);
-      ++count;
-    }
+  if (word && fill) {
+    throw error(errc::invalid_argument, "nulls and fill were given: choose one of them for the nulls");
   }
-  if (count > 1) {
-    throw error(errc::invalid_argument, concat(given, " were given: choose one of them for the nulls"));
-  }
-  return word        ? tensor_nulls::nan
-         : fill      ? tensor_nulls::fill
-         : with_mask ? tensor_nulls::masked
-                     : tensor_nulls::refuse;
+  return fill             ? tensor_nulls::fill
+         : !word          ? tensor_nulls::refuse
+         : *word == "nan" ? tensor_nulls::nan
+                          : tensor_nulls::masked;
 }
 
 /// Call after a failed conversion. Clears a TypeError. @throws any other exception that was set.
@@ -119,10 +110,9 @@ std::optional<data_type> type_of_numbers(nb::handle given) {
 }
 
 void make_choices(tensor_choices* made, const std::optional<std::string>& nulls, nb::handle fill,
-                  bool with_mask, bool reinterpret, bool codes, const std::optional<std::string>& order,
-                  nb::handle dtype) {
+                  bool reinterpret, bool codes, const std::optional<std::string>& order, nb::handle dtype) {
   tensor_choices chosen;
-  chosen.nulls = nulls_named(nulls, !fill.is_none(), with_mask);
+  chosen.nulls = nulls_named(nulls, !fill.is_none());
   chosen.order = parse_order(order);
   if (!fill.is_none()) {
     chosen.fill = fill_from(fill);
@@ -208,10 +198,10 @@ tensor_device device_of(const chosen_tensor& source) {
 void bind_chosen_tensors(nb::module_& m) {
   nb::class_<tensor_choices>(m, "_TensorChoices", "The keywords of a `to_...` call, checked.")
       .def("__init__", &make_choices, nb::arg("nulls") = nb::none(), nb::arg("fill") = nb::none(),
-           nb::arg("with_mask") = false, nb::arg("reinterpret") = false, nb::arg("codes") = false,
-           nb::arg("order") = nb::none(), nb::arg("dtype") = nb::none(),
-           nb::sig("def __init__(self, nulls: str | None = None, fill: typing.Any = None, with_mask: bool = "
-                   "False, reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: "
+           nb::arg("reinterpret") = false, nb::arg("codes") = false, nb::arg("order") = nb::none(),
+           nb::arg("dtype") = nb::none(),
+           nb::sig("def __init__(self, nulls: str | None = None, fill: typing.Any = None, "
+                   "reinterpret: bool = False, codes: bool = False, order: str | None = None, dtype: "
                    "typing.Any = None) -> None"),
            "InvalidError for an unknown word, and if more than one keyword handles nulls.")
       .def(copied_as_itself())
@@ -225,7 +215,7 @@ void bind_chosen_tensors(nb::module_& m) {
           "codes", [](const tensor_choices& self) { return self.codes; },
           "True if the codes of a dictionary are wanted.")
       .def_prop_ro(
-          "with_mask", [](const tensor_choices& self) { return self.nulls == tensor_nulls::masked; },
+          "masks", [](const tensor_choices& self) { return self.nulls == tensor_nulls::masked; },
           "True if a mask is wanted besides the values.")
       .def("mask", &mask_of, "The choices of that mask.");
 

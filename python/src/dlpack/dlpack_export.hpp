@@ -86,10 +86,9 @@ void bind_dlpack_protocol(nb::class_<Source>& c, const char* doc) {
           "Device type and number, as DLPack numbers them.");
 }
 
-/// The keywords of every `to_...` call.
+/// The keywords of every `to_...` call, after `nulls`.
 inline constexpr const char* tensor_choices_signature =
-    "nulls: typing.Literal['nan'] | None = None, fill: float | None = None, reinterpret: bool = False, "
-    "codes: bool = False, dtype: typing.Any = None";
+    "fill: float | None = None, reinterpret: bool = False, codes: bool = False, dtype: typing.Any = None";
 
 /// Binds a `to_...` call that returns an array of a library. With a mask it returns a pair, which is a
 /// separate overload. Both have the same docstring, which nanobind then shows once.
@@ -97,10 +96,11 @@ inline constexpr const char* tensor_choices_signature =
 template <class Class, class Body>
 void bind_tensor(Class& c, const char* name, Body body, const char* array, const char* first,
                  const char* doc) {
-  const std::string one = concat("def ", name, "(self, *, ", first, tensor_choices_signature,
-                                 ", with_mask: typing.Literal[False] = False) -> ", array);
-  const std::string pair = concat("def ", name, "(self, *, ", first, tensor_choices_signature,
-                                  ", with_mask: typing.Literal[True]) -> tuple[", array, ", ", array, "]");
+  const std::string one =
+      concat("def ", name, "(self, *, ", first, "nulls: typing.Literal['nan'] | None = None, ",
+             tensor_choices_signature, ") -> ", array);
+  const std::string pair = concat("def ", name, "(self, *, ", first, "nulls: typing.Literal['mask'], ",
+                                  tensor_choices_signature, ") -> tuple[", array, ", ", array, "]");
   c.def(name, body, nb::sig(one.c_str()), doc).def(name, body, nb::sig(pair.c_str()), doc);
 }
 

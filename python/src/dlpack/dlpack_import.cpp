@@ -459,10 +459,10 @@ nb::object import_object(nb::handle source, const std::shared_ptr<context>& ctx,
 
 /// Imports a NumPy array that DLPack can't represent: masked, misaligned, in another byte order or of a type
 /// of ml_dtypes. None if the source is not one of these.
-nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, nb::handle cast) {
+nb::object import_numpy(nb::handle source, nb::handle given_ctx, const asked_import& how, bool reinterpret) {
   return foreign_call([&]() -> nb::object {
     return nb::module_::import_("saeta._convert.from_numpy")
-        .attr("from_array")(source, given_ctx, how.copy, how.name, how.columns, how.fields, cast);
+        .attr("from_array")(source, given_ctx, how.copy, how.name, how.columns, how.fields, reinterpret);
   });
 }
 
@@ -474,14 +474,11 @@ void refuse_export(nb::handle source, nb::handle refusal) {
 }
 
 nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bool> copy, std::string name,
-                       bool columns, std::optional<schema> fields, const std::optional<std::string>& cast) {
-  if (cast && *cast != "reinterpret") {
-    throw error(errc::invalid_argument, concat("cast='", *cast, "': expected 'reinterpret' or None"));
+                       bool columns, std::optional<schema> fields, bool reinterpret) {
+  if (!columns && (fields || reinterpret)) {
+    throw error(errc::invalid_argument, "schema= and reinterpret= need columns=True");
   }
-  if (!columns && (fields || cast)) {
-    throw error(errc::invalid_argument, "schema= and cast= need columns=True");
-  }
-  const asked_import how{copy, std::move(name), columns, std::move(fields), cast.has_value(), nullptr};
+  const asked_import how{copy, std::move(name), columns, std::move(fields), reinterpret, nullptr};
   const std::shared_ptr<context> ctx = named_context(given_ctx);
   if (nb::isinstance<lent_capsule>(source)) {
     return nb::cast<lent_capsule&>(source).take_into(ctx, how);
@@ -489,10 +486,9 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
   if (PyCapsule_CheckExact(source.ptr())) {
     return import_plain_capsule(source, ctx, how);
   }
-  const nb::object named_cast = nb::cast(cast);
   // The DLPack tensor of a masked array has no mask.
   if (is_instance_of(source, names().numpy_ma, names().masked_array)) {
-    return import_numpy(source, given_ctx, how, named_cast);
+    return import_numpy(source, given_ctx, how, reinterpret);
   }
   std::exception_ptr refused;
   try {
@@ -501,7 +497,7 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
     refused = std::current_exception();
   }
   if (is_instance_of(source, names().numpy, names().ndarray)) {
-    if (nb::object made = import_numpy(source, given_ctx, how, named_cast); !made.is_none()) {
+    if (nb::object made = import_numpy(source, given_ctx, how, reinterpret); !made.is_none()) {
       return made;
     }
   }
@@ -517,13 +513,13 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
 constexpr std::array<const char*, 3> from_dlpack_signatures = {
     "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
     "bool | None = None, name: str = '', columns: typing.Literal[False] = False, schema: None = "
-    "None, cast: None = None) -> Column",
+    "None, reinterpret: typing.Literal[False] = False) -> Column",
     "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
     "bool | None = None, name: str = '', columns: typing.Literal[True], schema: Schema | None = "
-    "None, cast: typing.Literal['reinterpret'] | None = None) -> Table",
+    "None, reinterpret: bool = False) -> Table",
     "def from_dlpack(source: typing.Any, ctx: Context | Device | str | None = None, *, copy: "
-    "bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, cast: "
-    "typing.Literal['reinterpret'] | None = None) -> Column | Table",
+    "bool | None = None, name: str = '', columns: bool, schema: Schema | None = None, "
+    "reinterpret: bool = False) -> Column | Table",
 };
 
 constexpr const char* from_dlpack_doc =
@@ -544,7 +540,7 @@ constexpr const char* from_dlpack_doc =
     "of the other for each dimension behind the first. True: a tensor of two dimensions is a table; "
     "columns whose values lie side by side are shared, others are gathered.\n"
     "    schema: of the table; None: col_0, col_1 ... of the tensor's type.\n"
-    "    cast: 'reinterpret' takes integers for those of the schema that have the same width and another "
+    "    reinterpret: whether to take integers for those of the schema that have the same width and another "
     "sign.\n\n"
     "Returns:\n"
     "    A Column, or a Table.\n\n"
@@ -575,7 +571,8 @@ void bind_dlpack(nb::module_& m) {
   for (const char* signature : from_dlpack_signatures) {
     m.def("from_dlpack", &from_dlpack, nb::arg("source").none(), nb::arg("ctx") = nb::none(), nb::kw_only(),
           nb::arg("copy") = nb::none(), nb::arg("name") = "", nb::arg("columns") = false,
-          nb::arg("schema") = nb::none(), nb::arg("cast") = nb::none(), nb::sig(signature), from_dlpack_doc);
+          nb::arg("schema") = nb::none(), nb::arg("reinterpret") = false, nb::sig(signature),
+          from_dlpack_doc);
   }
   m.def(
       "_tensor_device",

@@ -21,7 +21,11 @@ column_object valid(const column_object& self) {
 }
 
 /// The offsets and values and, with a mask, the validity of every row of the column.
-nb::tuple offset_columns(const column_object& self, bool with_mask) {
+nb::tuple offset_columns(const column_object& self, const std::optional<std::string>& nulls_word) {
+  if (nulls_word && *nulls_word != "mask") {
+    throw error(errc::invalid_argument, concat("nulls='", *nulls_word, "': expected 'mask' or None"));
+  }
+  const bool with_mask = nulls_word.has_value();
   const field& described = *self.described;
   auto [parts, nulls] = without_gil([&] {
     const column piece = join_pieces(self, copy_policy::when_needed).piece;
@@ -30,7 +34,7 @@ nb::tuple offset_columns(const column_object& self, bool with_mask) {
   if (nulls != 0) {
     throw error(errc::exchange,
                 concat("column '", described.name, "' has ", nulls,
-                       " nulls, which offsets can't represent: with_mask=True gives a mask as well"));
+                       " nulls, which offsets can't represent: nulls='mask' gives a mask as well"));
   }
   const auto made = [&](column piece, std::string name, bool nullable) {
     field of{std::move(name), piece.type(), nullable, {}};
@@ -69,17 +73,17 @@ void bind_arrays(column_class& c) {
       "lack, also beside a mask."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
-      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+      "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
       "    >>> fare.to_numpy(nulls='nan').tolist()\n"
       "    [12.5, nan, 8.0]\n"
-      "    >>> values, valid = fare.to_numpy(with_mask=True)\n"
+      "    >>> values, valid = fare.to_numpy(nulls='mask')\n"
       "    >>> valid.tolist()\n"
       "    [True, False, True]");
   bind_tensor(
       c, "to_torch", &to_torch, "torch.Tensor", "",
       "A torch tensor on the column's device, without a copy. It must not be written to.\n\n"
-      "Nulls are an ExchangeError unless one of three keywords handles them. `nulls='nan'` (floats) and "
-      "`fill=value` copy if there are nulls, with one kernel, into memory under the budget. `with_mask=True` "
+      "Nulls are an ExchangeError unless `nulls` or `fill` handles them. `nulls='nan'` (floats) and "
+      "`fill=value` copy if there are nulls, with one kernel, into memory under the budget. `nulls='mask'` "
       "gives a pair (values, mask): the values without a copy, undefined at nulls, and a bool tensor that is "
       "True where the value is valid. `reinterpret=True` gives the integers of dates, times, timestamps and "
       "durations, `codes=True` the indices of a dictionary. `dtype` names another type of number, which is a "
@@ -92,10 +96,10 @@ void bind_arrays(column_class& c) {
       "nulls speak of rows; nulls of values inside of rows are ExchangeError."
       "\n\nExample:\n"
       "    >>> import saeta as sa\n"
-      "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+      "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
       "    >>> fare.to_torch(fill=0).tolist()\n"
       "    [12.5, 0.0, 8.0]\n"
-      "    >>> values, valid = fare.to_torch(with_mask=True)\n"
+      "    >>> values, valid = fare.to_torch(nulls='mask')\n"
       "    >>> valid.tolist()\n"
       "    [True, False, True]");
   bind_tensor(c, "to_cupy", in_python("saeta._convert.to_libraries", "column_to_cupy"), "cupy.ndarray", "",
@@ -103,7 +107,7 @@ void bind_arrays(column_class& c) {
               "for `to_torch`."
               "\n\nExample:\n"
               "    >>> import saeta as sa\n"
-              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+              "    >>> fare = sa.column([12.5, None, 8.0], 'cuda:0', name='fare')\n"
               "    >>> float(fare.to_cupy(fill=0).sum())\n"
               "    20.5");
   bind_tensor(c, "to_numba", in_python("saeta._convert.to_libraries", "column_to_numba"), "typing.Any", "",
@@ -112,14 +116,14 @@ void bind_arrays(column_class& c) {
               "copied. Keywords as for `to_torch`. ExchangeError for a column on the host."
               "\n\nExample:\n"
               "    >>> import saeta as sa\n"
-              "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='cuda:0')\n"
+              "    >>> fare = sa.column([12.5, None, 8.0], 'cuda:0', name='fare')\n"
               "    >>> fare.to_numba(fill=0).copy_to_host().tolist()\n"
               "    [12.5, 0.0, 8.0]");
   bind_tensor(c, "to_jax", in_python("saeta._convert.to_libraries", "column_to_jax"), "jax.Array", "",
               "A JAX array on the column's device, without a copy. Keywords as for `to_torch`."
               "\n\nExample:\n"
               "    >>> import saeta as sa\n"
-              "    >>> fare = sa.column('fare', [12.5, None, 8.0], 'float32', 'host')\n"
+              "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare', type='float32')\n"
               "    >>> fare.to_jax(nulls='nan').tolist()\n"
               "    [12.5, nan, 8.0]");
 }
@@ -129,12 +133,12 @@ constexpr const char* offsets_and_values_doc =
     "values [offsets[i], offsets[i + 1]).\n\n"
     "The offsets are int32 or int64, one more than there are rows. The values are the bytes of "
     "strings and binaries as uint8, of lists the values of every row. No copy: a slice has a part of "
-    "the offsets and all of the values, so its offsets need not begin at 0. `with_mask=True` gives a "
+    "the offsets and all of the values, so its offsets need not begin at 0. `nulls='mask'` gives a "
     "third column of bool8, 1 where a row is not null; without it a null is ExchangeError, as are "
     "string views. Several chunks are joined, which is a copy."
     "\n\nExample:\n"
     "    >>> import saeta as sa\n"
-    "    >>> words = sa.column('word', ['to', 'be', 'or'], ctx='host')\n"
+    "    >>> words = sa.column(['to', 'be', 'or'], 'host', name='word')\n"
     "    >>> offsets, letters = words.offsets_and_values()\n"
     "    >>> offsets.to_pylist()\n"
     "    [0, 2, 4, 6]";
@@ -150,12 +154,12 @@ void bind_tensors(column_class& c) {
          "default stream, 2 the per-thread one, -1 no ordering, above 2 a handle. On the host it must be "
          "None. Several chunks are joined, which is a copy. BufferError for nulls, for types without a "
          "DLPack type, and for a copy that copy=False forbids.");
-  c.def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
-        nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[False] = False) -> "
+  c.def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("nulls") = nb::none(),
+        nb::sig("def offsets_and_values(self, *, nulls: None = None) -> "
                 "tuple[Column, Column]"),
         offsets_and_values_doc)
-      .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("with_mask") = false,
-           nb::sig("def offsets_and_values(self, *, with_mask: typing.Literal[True]) -> tuple[Column, "
+      .def("offsets_and_values", &offset_columns, nb::kw_only(), nb::arg("nulls") = nb::none(),
+           nb::sig("def offsets_and_values(self, *, nulls: typing.Literal['mask']) -> tuple[Column, "
                    "Column, Column]"),
            offsets_and_values_doc)
       .def("is_valid", &valid, nb::call_guard<gil_release>(),

@@ -150,7 +150,8 @@ using checks = std::variant<bool, std::string>;
 
 ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
                              std::optional<std::pair<std::int64_t, std::int64_t>> batches,
-                             std::optional<bool> copy, const checks& validate, std::optional<bool> rechunk) {
+                             std::optional<bool> copy, const checks& validate,
+                             std::optional<bool> combine_chunks) {
   ipc::read_options options;
   options.columns = std::move(columns);
   options.batches = batches;
@@ -162,7 +163,7 @@ ipc::read_options options_of(std::optional<std::vector<std::string>> columns,
   }
   const bool values = options.check_texts || std::get<bool>(validate);
   options.check = values ? validation::full : validation::structure;
-  options.rechunk = rechunk;
+  options.combine_chunks = combine_chunks;
   return options;
 }
 
@@ -171,27 +172,27 @@ using names = std::optional<std::vector<std::string>>;
 
 std::unique_ptr<reader_object> open_file(const std::filesystem::path& file, names columns,
                                          const range& batches, std::optional<bool> copy,
-                                         const checks& validate, std::optional<bool> rechunk,
+                                         const checks& validate, std::optional<bool> combine_chunks,
                                          bool keep_open) {
   const gil_release release;
-  return std::make_unique<reader_object>(
-      ipc::reader::open(file, options_of(std::move(columns), batches, copy, validate, rechunk), keep_open));
+  return std::make_unique<reader_object>(ipc::reader::open(
+      file, options_of(std::move(columns), batches, copy, validate, combine_chunks), keep_open));
 }
 
 std::unique_ptr<reader_object> open_bytes(nb::handle source, names columns, const range& batches,
                                           std::optional<bool> copy, const checks& validate,
-                                          std::optional<bool> rechunk) {
+                                          std::optional<bool> combine_chunks) {
   auto bytes = std::make_shared<python_bytes>(source);
   const gil_release release;
   const auto span = bytes->span();
   return std::make_unique<reader_object>(ipc::reader::open(
-      span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, rechunk)));
+      span, std::move(bytes), options_of(std::move(columns), batches, copy, validate, combine_chunks)));
 }
 
 /// @param brought  FetchedBytes, to which `fetch` adds; None without `fetch`
 std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string name, std::uint64_t size,
                                            names columns, const range& batches, std::optional<bool> copy,
-                                           const checks& validate, std::optional<bool> rechunk,
+                                           const checks& validate, std::optional<bool> combine_chunks,
                                            const nb::object& fetch, const nb::object& brought) {
   const auto kept = kept_callable(read);
   ipc::source_fetcher fetcher;
@@ -210,17 +211,17 @@ std::unique_ptr<reader_object> open_ranges(const nb::object& read, std::string n
           read_range(*kept, offset, target);
         }
       },
-      options_of(std::move(columns), batches, copy, validate, rechunk), std::move(fetcher)));
+      options_of(std::move(columns), batches, copy, validate, combine_chunks), std::move(fetcher)));
 }
 
 std::unique_ptr<reader_object> open_live(const nb::object& read, std::string name, names columns,
                                          const range& batches, std::optional<bool> copy,
-                                         const checks& validate, std::optional<bool> rechunk) {
+                                         const checks& validate, std::optional<bool> combine_chunks) {
   const auto kept = kept_callable(read);
   const gil_release release;
   return std::make_unique<reader_object>(ipc::reader::open(
       std::move(name), [kept](std::span<std::byte> target) { return read_some(*kept, target); },
-      options_of(std::move(columns), batches, copy, validate, rechunk)));
+      options_of(std::move(columns), batches, copy, validate, combine_chunks)));
 }
 
 std::unique_ptr<reader_object> join_readers(const std::vector<reader_object*>& readers, const schema* meant,
@@ -427,18 +428,17 @@ NB_MODULE(_ipc, m) {
   bind_fetched_bytes(m);
 
   nb::class_<ipc::progress>(m, "Progress", "How far a read or a write has come.")
-      .def(
-          "__init__",
-          [](ipc::progress* self, std::int64_t batches, std::int64_t total_batches, std::int64_t rows,
-             std::uint64_t bytes) {
-            new (self) ipc::progress{batches, total_batches, rows, bytes};
-          },
-          nb::arg("batches"), nb::arg("total_batches"), nb::arg("rows"), nb::arg("bytes"))
+      .def(nb::new_([](std::int64_t batches, std::int64_t total_batches, std::int64_t rows,
+                       std::uint64_t bytes, std::int64_t total_rows) {
+             return ipc::progress{batches, total_batches, rows, bytes, total_rows};
+           }),
+           nb::arg("batches"), nb::arg("total_batches"), nb::arg("rows"), nb::arg("bytes"),
+           nb::arg("total_rows") = -1)
       .def_ro("batches", &ipc::progress::batches)
-      .def_ro("total_batches", &ipc::progress::total_batches, "-1 for a stream, whose number is not known.")
+      .def_ro("total_batches", &ipc::progress::total_batches, "-1 if it is not known, as of a stream.")
       .def_ro("rows", &ipc::progress::rows)
+      .def_ro("total_rows", &ipc::progress::total_rows, "-1 if it is not known, as of a stream.")
       .def_ro("bytes", &ipc::progress::bytes, "Bytes of batch bodies.");
-
   nb::class_<scan_object>(m, "WindowScan", "The batches of a source, read in windows.")
       .def(not_pickled("pass the source, and scan it there"))
       .def("next", &scan_object::next, nb::sig("def next(self) -> saeta._core.Table | None"),
@@ -532,28 +532,29 @@ NB_MODULE(_ipc, m) {
 
   m.def("open_file", &open_file, nb::arg("path"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-        nb::arg("rechunk") = nb::none(), nb::arg("keep_open") = true,
+        nb::arg("combine_chunks") = nb::none(), nb::arg("keep_open") = true,
         nb::sig("def open_file(path: str | os.PathLike[str], columns: collections.abc.Sequence[str] | None = "
                 "None, batches: tuple[int, int] | None = None, copy: bool | None = None, validate: bool | "
-                "str = True, rechunk: bool | None = None, keep_open: bool = True) -> Reader"),
+                "str = True, combine_chunks: bool | None = None, keep_open: bool = True) -> Reader"),
         "Opens a file. It is mapped only where columns view it. Files that are not kept open share a limited "
         "number of descriptors.");
   m.def("open_bytes", &open_bytes, nb::arg("source"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-        nb::arg("rechunk") = nb::none(),
-        nb::sig("def open_bytes(source: bytes | bytearray | memoryview, columns: "
-                "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
-                "bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+        nb::arg("combine_chunks") = nb::none(),
+        nb::sig(
+            "def open_bytes(source: bytes | bytearray | memoryview, columns: "
+            "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
+            "bool | None = None, validate: bool | str = True, combine_chunks: bool | None = None) -> Reader"),
         "Opens bytes, which columns of a host context may view for as long as they live.");
   m.def(
       "open_ranges", &open_ranges, nb::arg("read"), nb::arg("name"), nb::arg("size"),
       nb::arg("columns") = nb::none(), nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(),
-      nb::arg("validate") = true, nb::arg("rechunk") = nb::none(), nb::arg("fetch") = nb::none(),
+      nb::arg("validate") = true, nb::arg("combine_chunks") = nb::none(), nb::arg("fetch") = nb::none(),
       nb::arg("fetched").none() = nb::none(),
       nb::sig(
           "def open_ranges(read: collections.abc.Callable[[int, memoryview], object], name: str, size: int, "
           "columns: collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, "
-          "copy: bool | None = None, validate: bool | str = True, rechunk: bool | None = None, fetch: "
+          "copy: bool | None = None, validate: bool | str = True, combine_chunks: bool | None = None, fetch: "
           "collections.abc.Callable[[list[tuple[int, int]]], object] | None = None, fetched: FetchedBytes | "
           "None = None) -> Reader"),
       "Opens a source of `size` bytes. `read(offset, target)` fills the target; several threads call it. "
@@ -561,10 +562,11 @@ NB_MODULE(_ipc, m) {
       "keeps them; `read` is then called for what is not there, and for large ranges as a whole.");
   m.def("open_live", &open_live, nb::arg("read"), nb::arg("name"), nb::arg("columns") = nb::none(),
         nb::arg("batches") = nb::none(), nb::arg("copy") = nb::none(), nb::arg("validate") = true,
-        nb::arg("rechunk") = nb::none(),
-        nb::sig("def open_live(read: collections.abc.Callable[[memoryview], int], name: str, columns: "
-                "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
-                "bool | None = None, validate: bool | str = True, rechunk: bool | None = None) -> Reader"),
+        nb::arg("combine_chunks") = nb::none(),
+        nb::sig(
+            "def open_live(read: collections.abc.Callable[[memoryview], int], name: str, columns: "
+            "collections.abc.Sequence[str] | None = None, batches: tuple[int, int] | None = None, copy: "
+            "bool | None = None, validate: bool | str = True, combine_chunks: bool | None = None) -> Reader"),
         "Opens a stream that is still being sent. `read(target)` fills the beginning of the target and "
         "returns how many bytes, 0 at the end.");
   m.def("join_readers", &join_readers, nb::arg("readers"), nb::arg("schema").none() = nb::none(),

@@ -100,7 +100,7 @@ void bind_budgets(nb::module_& m, memory_class& memory) {
            "    >>> import saeta as sa\n"
            "    >>> ctx = sa.context('host')\n"
            "    >>> query = ctx.memory.child('query 7', limit='1MiB')\n"
-           "    >>> query.budget\n"
+           "    >>> query.memory.limit\n"
            "    1048576")
       .def(
           "reserve", &reserve, nb::arg("nbytes"), nb::arg("overbook") = false,

@@ -231,7 +231,9 @@ void bind_life(nb::class_<context_object>& c) {
           "__eq__", [](const context_object& a, const context_object& b) { return a.value == b.value; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const context_object& self) { return std::hash<context*>()(self.value.get()); })
-      .def("__repr__", &describe_context);
+      .def("__repr__", &describe_context)
+      .def("_repr_html_", in_python("saeta._report.html", "context_html"),
+           nb::sig("def _repr_html_(self) -> str"));
 }
 
 template <class Block>
@@ -303,23 +305,6 @@ void bind_context(nb::module_& m) {
   c.def_prop_ro(
        "device", [](const context_object& self) { return to_string(self.value->device()); },
        "\"host\" or \"cuda:0\".")
-      .def_prop_rw(
-          "budget",
-          [](const context_object& self) {
-            return limit_or_none(self.value->memory_budget()->statistics().limit);
-          },
-          [](const context_object& self, const std::optional<size_spec>& limit) {
-            set_limit(*self.value, limit);
-          },
-          nb::for_setter(nb::arg("limit").none()), nb::for_getter(nb::sig("def budget(self) -> int | None")),
-          nb::for_setter(nb::sig("def budget(self, limit: int | str | None, /) -> None")),
-          "Limit in bytes, None for no limit. Set it to an int, \"8GiB\" or \"50%\" (of the device's "
-          "memory). InvalidError if more bytes are already in use."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> ctx = sa.context('host').memory.child('part', '1MiB')\n"
-          "    >>> ctx.budget\n"
-          "    1048576")
       .def_prop_ro(
           "memory", [](const context_object& self) { return memory_view{self.value}; },
           "Statistics, budgets and records of its memory.")
@@ -407,7 +392,7 @@ void bind_context(nb::module_& m) {
           "    >>> import torch\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('cuda:0')\n"
-          "    >>> x = sa.column('x', [1.0, 2.0], ctx=ctx).to_torch()\n"
+          "    >>> x = sa.column([1.0, 2.0], ctx, name='x').to_torch()\n"
           "    >>> doubled = x * 2  # loads the kernel that is captured\n"
           "    >>> graph = torch.cuda.CUDAGraph()\n"
           "    >>> with ctx.capturing(), torch.cuda.graph(graph):\n"

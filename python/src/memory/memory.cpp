@@ -120,13 +120,15 @@ void bind_memory(nb::module_& m) {
                  "    >>> import saeta as sa\n"
                  "    >>> ctx = sa.context('host')\n"
                  "    >>> with ctx.memory.child('query', limit='1MiB') as query:\n"
-                 "    ...     query.budget\n"
+                 "    ...     query.memory.limit\n"
                  "    1048576");
   c.def(copied_as_itself());
   c.def(not_pickled("pickle what statistics() returns, and set the budget of the other process there"));
   c.def(made_by("Context.memory"));
   bind_reports(c);
   c.def("__repr__", &describe_memory)
+      .def("_repr_html_", in_python("saeta._report.html", "memory_html"),
+           nb::sig("def _repr_html_(self) -> str"))
       .def_prop_ro(
           "device", [](const memory_view& self) { return to_string(self.value->device()); },
           "\"host\" or \"cuda:0\".")
@@ -138,7 +140,8 @@ void bind_memory(nb::module_& m) {
           },
           nb::for_setter(nb::arg("limit").none()), nb::for_getter(nb::sig("def limit(self) -> int | None")),
           nb::for_setter(nb::sig("def limit(self, limit: int | str | None, /) -> None")),
-          "Limit of the budget in bytes, None for no limit; the same as `Context.budget`."
+          "Limit of the budget in bytes, None for no limit. Set it to an int, \"8GiB\" or \"50%\" (of the "
+          "device's memory). InvalidError if more bytes are already in use."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> memory = sa.context('host').memory.child('part', '1MiB').memory\n"

@@ -38,7 +38,7 @@ void bind_counted_table(nb::module_& m) {
                                "\n\nExample:\n"
                                "    >>> import saeta as sa\n"
                                "    >>> counted = sa.counted_table(sa.table({'a': [7, 8, 9]}, 'host'), "
-                               "sa.column('n', [2], 'uint32', 'host'))\n"
+                               "sa.column([2], 'host', name='n', type='uint32'))\n"
                                "    >>> counted.capacity.num_rows, counted.num_rows\n"
                                "    (3, 2)\n"
                                "    >>> counted.to_table()['a'].to_pylist()\n"

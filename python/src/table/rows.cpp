@@ -126,27 +126,26 @@ void bind_rows(column_class& c) {
            nb::sig("def filter(self, mask: typing.Any) -> Column"),
            "The rows whose mask is true, as a Column of one chunk. `Table.filter` describes the mask and the "
            "errors.")
-      .def(
-          "cast", in_python("saeta._convert.rows", "cast"),
-          nb::sig(
-              "def cast(self, type: typing.Any, *, cast: typing.Literal['round'] | None = None) -> Column"),
-          "The column as another type of numbers, converted by one kernel per chunk; nulls stay null. "
-          "Decimals become integers and floats.\n\n"
-          "Args:\n"
-          "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
-          "such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are "
-          "taken and then converted, so the type of its values is possible as well.\n"
-          "    cast: None: floats and decimals become the nearest float, which is infinite beyond the range "
-          "of the type; every other value must be equal in the other type. 'round': floats and decimals also "
-          "become the nearest integer, ties to even, and integers the nearest float. Integers must still "
-          "have the range.\n\n"
-          "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
-          "are not numbers, and for other decimals."
-          "\n\nExample:\n"
-          "    >>> import saeta as sa\n"
-          "    >>> age = sa.column('age', [31, 54, 8], ctx='host')\n"
-          "    >>> age.cast('float32').to_pylist()\n"
-          "    [31.0, 54.0, 8.0]")
+      .def("cast", in_python("saeta._convert.rows", "cast"),
+           nb::sig("def cast(self, type: typing.Any, *, round: bool = False) -> Column"),
+           "The column as another type of numbers, converted by one kernel per chunk; nulls stay null. "
+           "Decimals become integers and floats.\n\n"
+           "Args:\n"
+           "    type: what `saeta.DataType` takes: an integer or a float. Also a type over the same bytes, "
+           "such as the integers of a timestamp, without a copy. Of a dictionary the values of the rows are "
+           "taken and then converted, so the type of its values is possible as well.\n"
+           "    round: False: floats and decimals become the nearest float, which is infinite beyond the "
+           "range "
+           "of the type; every other value must be equal in the other type. True: floats and decimals also "
+           "become the nearest integer, ties to even, and integers the nearest float. Integers must still "
+           "have the range.\n\n"
+           "Raises OutOfRange naming the first row that has no such value, and TypeMismatch for types that "
+           "are not numbers, and for other decimals."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> age = sa.column([31, 54, 8], 'host', name='age')\n"
+           "    >>> age.cast('float32').to_pylist()\n"
+           "    [31.0, 54.0, 8.0]")
       .def("fill_null", in_python("saeta._convert.rows", "fill_null"),
            nb::sig("def fill_null(self, value: typing.Any) -> Column"),
            "The column with every null replaced by one value, on its device.\n\n"
@@ -155,7 +154,7 @@ void bind_rows(column_class& c) {
            "Chunks without nulls are not copied if their values have 1, 2, 4 or 8 bytes."
            "\n\nExample:\n"
            "    >>> import saeta as sa\n"
-           "    >>> fare = sa.column('fare', [12.5, None, 8.0], ctx='host')\n"
+           "    >>> fare = sa.column([12.5, None, 8.0], 'host', name='fare')\n"
            "    >>> fare.fill_null(0.0).to_pylist()\n"
            "    [12.5, 0.0, 8.0]")
       .def("is_null", &nulls, nb::call_guard<gil_release>(),
@@ -208,8 +207,8 @@ void bind_rows(table_class& c) {
            "    >>> table.filter([True, False, True])['fare'].to_pylist()\n"
            "    [12.5, 8.0]")
       .def("cast", in_python("saeta._convert.rows", "cast_columns"),
-           nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, cast: "
-                   "typing.Literal['round'] | None = None) -> Table"),
+           nb::sig("def cast(self, types: collections.abc.Mapping[str, typing.Any], *, round: "
+                   "bool = False) -> Table"),
            "The table with some columns as other types of numbers: a type for each name, as `Column.cast` "
            "takes it."
            "\n\nExample:\n"

@@ -89,7 +89,7 @@ void bind_objects(table_class& c) {
       .def("__repr__", in_python("saeta._report.display", "table_text"), nb::sig("def __repr__(self) -> str"))
       .def("__dir__", in_python("saeta._report.display", "public_names"),
            nb::sig("def __dir__(self) -> list[str]"))
-      .def("_repr_html_", in_python("saeta._report.display", "table_html"),
+      .def("_repr_html_", in_python("saeta._report.html", "table_html"),
            nb::sig("def _repr_html_(self) -> str"));
   c.attr("__reversed__") = nb::none(); // defined like __iter__
   // Like the classes of other Arrow libraries that do not compare by identity.
@@ -127,7 +127,7 @@ void bind_conversions(table_class& c) {
       .def("write_ipc", in_python("saeta.ipc", "write_ipc"),
            nb::sig("def write_ipc(self, path: str | os.PathLike[str] | typing.IO[bytes], *, compression: "
                    "typing.Literal['lz4', 'zstd'] | None = None, compression_level: int | None = None, "
-                   "batch_rows: int | None = None, format: typing.Literal['file', 'stream'] | "
+                   "batch_size: int | None = None, format: typing.Literal['file', 'stream'] | "
                    "None = None, progress: bool | collections.abc.Callable[[saeta._ipc.Progress], object] | "
                    "None = None, durable: bool = True, replace_read_only: bool = False, filesystem: "
                    "typing.Any = None, storage_options: collections.abc.Mapping[str, typing.Any] | None = "
@@ -160,7 +160,7 @@ void bind_conversions(table_class& c) {
            "    True")
       .def("to_ipc_bytes", in_python("saeta.ipc", "to_ipc_bytes"),
            nb::sig("def to_ipc_bytes(self, *, compression: typing.Literal['lz4', 'zstd'] | None = None, "
-                   "compression_level: int | None = None, batch_rows: int | None = None, "
+                   "compression_level: int | None = None, batch_size: int | None = None, "
                    "format: typing.Literal['file', 'stream'] = 'file') -> bytes"),
            "The table as the bytes of an Arrow IPC file, or with format='stream' of a stream, with the "
            "arguments of `saeta.write_ipc`. A device table is downloaded. The bytes are not charged to a "

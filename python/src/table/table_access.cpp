@@ -164,11 +164,11 @@ void bind_access(table_class& c) {
       .def(
           "__setitem__",
           [](const table_object&, nb::handle, nb::handle) {
-            throw error(errc::type_mismatch,
-                        "a table can't be changed: Table.with_column returns one with the new column");
+            throw error(errc::type_mismatch, "a table can't be changed: Table.append_column and set_column "
+                                             "return one with the new column");
           },
           nb::sig("def __setitem__(self, key: typing.Never, value: typing.Never) -> typing.Never"),
-          "Raises TypeMismatch, which names with_column instead.")
+          "Raises TypeMismatch, which names append_column and set_column instead.")
       .def(
           "__delitem__",
           [](const table_object&, nb::handle) {
@@ -197,10 +197,7 @@ void bind_access(table_class& c) {
       .def("drop_columns", &drop_columns, nb::arg("columns"),
            nb::sig(
                "def drop_columns(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
-           "All columns but these, by name or number; no copy.")
-      .def("drop", &drop_columns, nb::arg("columns"),
-           nb::sig("def drop(self, columns: str | int | collections.abc.Iterable[str | int]) -> Table"),
-           "As drop_columns.");
+           "All columns but these, by name or number; no copy.");
 }
 
 } // namespace saeta::py

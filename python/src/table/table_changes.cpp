@@ -105,22 +105,18 @@ table_object combined_table(const table_object& self) { return table_object(comb
 } // namespace
 
 void bind_changes(nb::module_& m, table_class& c) {
-  c.def("with_column", in_python("saeta._convert.build", "with_column"),
-        nb::sig("def with_column(self, name: str | Field, values: typing.Any) -> Table"),
-        "The table with a column that replaces the one of that name, or is added at the end; no copy of "
-        "columns on its device. `values` is what `saeta.column` takes."
-        "\n\nExample:\n"
-        "    >>> import saeta as sa\n"
-        "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
-        "    >>> table.with_column('tip', [1, 2, 3]).column_names\n"
-        "    ['city', 'fare', 'tip']")
-      .def("to_batches", in_python("saeta._convert.tables", "to_batches"),
-           nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
-           "The batches, each as a table, cut to at most `max_chunksize` rows; no copy.")
+  c.def("to_batches", in_python("saeta._convert.tables", "to_batches"),
+        nb::sig("def to_batches(self, max_chunksize: int | None = None) -> list[Table]"),
+        "The batches, each as a table, cut to at most `max_chunksize` rows; no copy.")
       .def("append_column", in_python("saeta._convert.build", "append_column"),
            nb::sig("def append_column(self, name: str | Field, values: typing.Any) -> Table"),
-           "The table with one more column at the end, even if the name exists. A Field also gives type, "
-           "nullability and metadata.")
+           "The table with one more column at the end, even if the name exists; no copy of columns on its "
+           "device. `values` is what `saeta.column` takes. A Field also gives type, nullability and metadata."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern', None], 'fare': [12.5, None, 8.0]}, 'host')\n"
+           "    >>> table.append_column('tip', [1, 2, 3]).column_names\n"
+           "    ['city', 'fare', 'tip']")
       .def("add_column", in_python("saeta._convert.build", "add_column"),
            nb::sig("def add_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
            "The table with one more column before column `index`."
@@ -130,10 +126,13 @@ void bind_changes(nb::module_& m, table_class& c) {
            "    >>> table.add_column(0, 'tip', [1, 2, 3]).column_names\n"
            "    ['tip', 'city', 'fare']")
       .def("set_column", in_python("saeta._convert.build", "set_column"),
-           nb::sig("def set_column(self, index: int, name: str | Field, values: typing.Any) -> Table"),
-           "The table with another column instead of column `index`.")
-      .def("remove_column", in_python("saeta._convert.tables", "remove_column"),
-           nb::sig("def remove_column(self, index: int) -> Table"), "The table without column `index`.")
+           nb::sig("def set_column(self, index: int | str, name: str | Field, values: typing.Any) -> Table"),
+           "The table with another column instead of column `index`, a number or a name."
+           "\n\nExample:\n"
+           "    >>> import saeta as sa\n"
+           "    >>> table = sa.table({'city': ['Lyon', 'Bern'], 'fare': [12.5, 8.0]}, 'host')\n"
+           "    >>> table.set_column('fare', 'euros', [13, 9]).to_pydict()\n"
+           "    {'city': ['Lyon', 'Bern'], 'euros': [13, 9]}")
       .def("rename_columns", in_python("saeta._convert.tables", "rename_columns"),
            nb::sig("def rename_columns(self, names: collections.abc.Sequence[str] | "
                    "collections.abc.Mapping[str, str]) -> Table"),

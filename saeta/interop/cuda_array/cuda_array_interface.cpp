@@ -165,7 +165,7 @@ cuda_array export_cuda_array(const column& source) {
                        with_article(source.type().name()),
                        " column are null, and consumers drop masks: to_torch, to_cupy and the "
                        "like take ",
-                       numbers.shown.is_floating() ? "nulls='nan', " : "", "fill=value or with_mask=True"));
+                       numbers.shown.is_floating() ? "nulls='nan', " : "", "fill=value or nulls='mask'"));
   }
   const std::optional<numbers_in_place> place = find_in_place(numbers, tensor_order::any);
   if (!place) {

@@ -184,7 +184,7 @@ bool replaces_nulls(const tensor_numbers& source, const std::optional<std::uint6
                 concat("dlpack: ", nulls_text(source, nulls),
                        ", which a tensor can't represent: to_torch, to_numpy and the like take ",
                        source.shown.is_floating() ? "nulls='nan', " : "",
-                       "fill=value or with_mask=True, and drop_null() leaves the rows out"));
+                       "fill=value or nulls='mask', and drop_null() leaves the rows out"));
   }
   if (nulls != 0 && how.copy == copy_policy::never) {
     throw error(errc::exchange, concat("dlpack: ", nulls_text(source, nulls),

@@ -255,7 +255,7 @@ void require_type(const field& wanted, const data_type& type, bool reinterpret) 
     throw error(errc::type_mismatch,
                 concat("dlpack: the tensor is of type ", type.name(), " and column '", wanted.name, "' of ",
                        wanted.type.name(),
-                       ": only integers of the same width can be reinterpreted, with cast='reinterpret'"));
+                       ": only integers of the same width can be reinterpreted, with reinterpret=True"));
   }
 }
 

@@ -193,7 +193,7 @@ std::uint64_t nan_bits(const data_type& type) {
   }
   if (!type.is_floating()) {
     throw error(errc::exchange, concat("dlpack: a column of type ", type.name(),
-                                       " has no NaN for its nulls: choose fill=value or with_mask=True"));
+                                       " has no NaN for its nulls: choose fill=value or nulls='mask'"));
   }
   return float_bits(type, std::numeric_limits<double>::quiet_NaN());
 }

@@ -136,6 +136,10 @@ public:
 private:
   void tell(std::size_t batches) {
     batches = std::max(batches, told_);
+    if (so_far_.total_rows < 0) { // the messages are parsed by now
+      so_far_.total_batches = static_cast<std::int64_t>(batches_.messages.size());
+      so_far_.total_rows = std::reduce(batches_.rows.begin(), batches_.rows.end(), std::int64_t{0});
+    }
     for (; told_ < batches; ++told_) {
       so_far_.rows += batches_.rows[told_];
       so_far_.bytes += batches_.body_bytes[told_];

@@ -225,6 +225,7 @@ void table_encoder::write(const table& source, const schema& fields) {
   const table parts = cut(source, options_);
   if (so_far_.total_batches >= 0) {
     so_far_.total_batches = static_cast<std::int64_t>(parts.batches().size());
+    so_far_.total_rows = source.rows();
   }
   opened_->dictionaries.begin(compact(parts));
   if (!opened_->messages) { // the first table says how wide indices are

@@ -170,7 +170,7 @@ TEST_P(moved_rows, names_the_first_number_that_is_not_representable) {
   const column large = numbers<std::int64_t>(type_id::int64, {1, 128, -129});
   EXPECT_EQ(refusal(large, type_id::int8, cast_rule::exact, &message), errc::out_of_range);
   EXPECT_EQ(message,
-            "the int64 in row 1 has no equal int8: permit rounding (cast='round'), or choose a wider type");
+            "the int64 in row 1 has no equal int8: permit rounding (round=True), or choose a wider type");
   EXPECT_EQ(refusal(large, type_id::int8, cast_rule::round, &message), errc::out_of_range);
   EXPECT_EQ(message, "the int64 in row 1 has no int8");
   const std::int64_t odd = (std::int64_t{1} << 53) + 1;

@@ -103,7 +103,7 @@ TEST_P(data_sets, have_the_rows_of_all_files_of_every_type) {
   const std::vector<table> tables = mixed_files();
   const table expected = joined(tables);
   for (const bool join : {true, false}) {
-    const table seen = open(4, {}, {.rechunk = join})->read_all(ctx());
+    const table seen = open(4, {}, {.combine_chunks = join})->read_all(ctx());
     expect_rows(seen, expected);
     if (!join) {
       EXPECT_EQ(seen.batches().size(), 16U);
@@ -148,7 +148,7 @@ TEST_P(data_sets, return_batches_by_number_in_any_order) {
   }
   const table expected = table::make(host_, tables[0].fields(), chosen);
   for (const bool join : {true, false}) {
-    const auto set = open(4, {.batches = numbers}, {.rechunk = join});
+    const auto set = open(4, {.batches = numbers}, {.combine_chunks = join});
     EXPECT_EQ(set->batch_count(), 8);
     expect_rows(set->read_all(ctx()), expected);
   }
@@ -329,7 +329,7 @@ TEST_P(data_sets, read_a_common_dictionary_once) {
   for (std::size_t i = 0; i < tables.size(); ++i) {
     write(tables[i], i);
   }
-  const table seen = open(3, {}, {.rechunk = true})->read_all(ctx());
+  const table seen = open(3, {}, {.combine_chunks = true})->read_all(ctx());
   expect_rows(seen, joined(tables));
   EXPECT_EQ(seen.batches().size(), 1U) << "one dictionary, so no rows are cut off";
 }

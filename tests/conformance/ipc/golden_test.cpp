@@ -39,7 +39,7 @@ protected:
 
   /// Reads a file without joining its batches.
   [[nodiscard]] table read(const std::filesystem::path& path) const {
-    return ipc::reader::open(path, {.rechunk = false})->read_all(ctx());
+    return ipc::reader::open(path, {.combine_chunks = false})->read_all(ctx());
   }
   [[nodiscard]] table expected(const std::filesystem::path& path) const {
     return ipc::reader::open(path)->read_all(host_);
@@ -90,7 +90,7 @@ TEST_P(golden_exchange, tables_can_be_copied_to_another_device) {
     SCOPED_TRACE(path.string());
     const table seen = read(path);
     EXPECT_TRUE(same_contents(copy_to(seen, there), expected(path)));
-    const table joined = ipc::reader::open(path, {.rechunk = true})->read_all(ctx());
+    const table joined = ipc::reader::open(path, {.combine_chunks = true})->read_all(ctx());
     EXPECT_TRUE(same_contents(copy_to(joined, there), joined));
   }
 }
@@ -98,7 +98,7 @@ TEST_P(golden_exchange, tables_can_be_copied_to_another_device) {
 TEST_P(golden_exchange, joined_batches_have_the_same_rows) {
   for (const auto& path : files_) {
     SCOPED_TRACE(path.string());
-    const table seen = ipc::reader::open(path, {.rechunk = true})->read_all(ctx());
+    const table seen = ipc::reader::open(path, {.combine_chunks = true})->read_all(ctx());
     const table wanted = expected(path);
     EXPECT_EQ(seen.rows(), wanted.rows());
     EXPECT_EQ(seen.fields(), wanted.fields());

@@ -31,7 +31,7 @@ protected:
   /// batches; whole_read_test.cpp tests that.
   [[nodiscard]] table read(ipc::read_options options = {}) const {
     options.copy = copy_policy::always;
-    options.rechunk = false;
+    options.combine_chunks = false;
     return ipc::reader::open(file(), std::move(options))->read_all(ctx());
   }
   [[nodiscard]] traffic sent() const {

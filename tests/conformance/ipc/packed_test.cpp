@@ -48,7 +48,7 @@ protected:
   }
   [[nodiscard]] table read_whole(const table& source) const {
     ipc::write(source, file());
-    return ipc::reader::open(file(), {.copy = copy_policy::always, .rechunk = true})->read_all(ctx());
+    return ipc::reader::open(file(), {.copy = copy_policy::always, .combine_chunks = true})->read_all(ctx());
   }
 
   /// Expects that every buffer of the column is a range of the body with an offset that is a multiple of 64.

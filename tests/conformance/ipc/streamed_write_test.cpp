@@ -69,7 +69,7 @@ TEST_P(streamed_write, of_every_type_equals_a_write_of_whole_batches) {
         EXPECT_TRUE(same_contents(read(), expected));
         const std::string bytes = ipc::write_bytes(part, options(body, format));
         const auto reading = ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                                               {.copy = copy_policy::always, .rechunk = false});
+                                               {.copy = copy_policy::always, .combine_chunks = false});
         EXPECT_TRUE(same_contents(reading->read_all(ctx()), expected));
       }
     }

@@ -66,8 +66,8 @@ protected:
   /// Reads a file and joins its batches unless the options say otherwise. On a device this is the default.
   [[nodiscard]] table read(ipc::read_options options = {}, const ipc::progress_hook& hook = {}) const {
     options.copy = copy_policy::always;
-    if (!options.rechunk && ctx()->on_host()) {
-      options.rechunk = true;
+    if (!options.combine_chunks && ctx()->on_host()) {
+      options.combine_chunks = true;
     }
     return ipc::reader::open(file(), std::move(options))->read_all(ctx(), hook);
   }
@@ -144,7 +144,7 @@ TEST_P(whole_read, joins_batches_of_every_type) {
       const table seen = read();
       EXPECT_EQ(seen.batches().size(), 1U);
       expect_rows(seen, original);
-      EXPECT_TRUE(same_contents(read({.rechunk = false}), original));
+      EXPECT_TRUE(same_contents(read({.combine_chunks = false}), original));
     }
   }
 }
@@ -156,7 +156,7 @@ TEST_P(whole_read, counts_nulls_of_every_pattern_in_sliced_arrays) {
     ipc::write(original, file(), writing);
     for (const auto check : {validation::full, validation::structure}) {
       expect_rows(read({.check = check}), original);
-      EXPECT_TRUE(same_contents(read({.check = check, .rechunk = false}), original));
+      EXPECT_TRUE(same_contents(read({.check = check, .combine_chunks = false}), original));
     }
   }
 }
@@ -176,7 +176,7 @@ TEST_P(whole_read, joins_a_thousand_batches) {
     const table seen = read();
     ASSERT_EQ(seen.batches().size(), 1U);
     expect_rows(seen, original);
-    const table again = read({.rechunk = false});
+    const table again = read({.combine_chunks = false});
     EXPECT_EQ(again.batches().size(), 1000U);
     expect_rows(again, original);
   }
@@ -189,7 +189,7 @@ TEST_P(whole_read, is_the_same_with_shared_chunks) {
     SCOPED_TRACE(text_of(writing));
     ipc::write(original, file(), writing);
     expect_rows(read(), original);
-    EXPECT_TRUE(same_contents(read({.rechunk = false}), original));
+    EXPECT_TRUE(same_contents(read({.combine_chunks = false}), original));
   }
 }
 
@@ -217,7 +217,7 @@ TEST_P(whole_read, takes_one_transfer_into_one_allocation) {
     ipc::write(original, file(), writing);
     for (const bool joined : {true, false}) {
       ctx()->copies().reset_counters();
-      const table seen = read({.rechunk = joined});
+      const table seen = read({.combine_chunks = joined});
       EXPECT_EQ(sent().transfers, 1U);
       EXPECT_EQ(ctx()->copies().read_counters().imports, 0U);
       EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, 0U);
@@ -258,7 +258,7 @@ TEST_P(whole_read, pads_buffers_with_zeros) {
     for (const bool joined : {true, false}) {
       fill(make(1 << 16), 0xEE, ctx()->work_stream());
       EXPECT_TRUE(ctx()->wait_for_releases(std::chrono::seconds(20)));
-      const table seen = read({.rechunk = joined});
+      const table seen = read({.combine_chunks = joined});
       for (const batch& part : seen.batches()) {
         for (const column& each : part.columns) {
           for (const buffer& used : each.buffers()) {
@@ -345,7 +345,7 @@ TEST_P(whole_read, does_not_join_batches_with_replaced_dictionaries) {
     ipc::write(original, file(), {.format = ipc::container::stream, .body = body});
     const table seen = read();
     expect_rows(seen, original);
-    EXPECT_TRUE(same_contents(read({.rechunk = false}), original));
+    EXPECT_TRUE(same_contents(read({.combine_chunks = false}), original));
   }
 }
 
@@ -353,7 +353,7 @@ TEST_P(whole_read, shares_a_dictionary_between_separate_batches) {
   const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
   const table original = random_table(host_, {type}, {.batch_rows = {90, 90, 90}});
   ipc::write(original, file());
-  const table seen = read({.rechunk = false});
+  const table seen = read({.combine_chunks = false});
   EXPECT_EQ(seen.batches()[0].columns[0].dictionary(), seen.batches()[2].columns[0].dictionary());
   EXPECT_TRUE(same_contents(seen, original));
 }
@@ -458,7 +458,7 @@ TEST_P(whole_read, of_damaged_bytes_is_an_error_or_other_values) {
       SCOPED_TRACE(place);
       try {
         const auto reading = ipc::reader::open(std::as_bytes(std::span(damaged)), nullptr,
-                                               {.copy = copy_policy::always, .rechunk = i % 3 != 0});
+                                               {.copy = copy_policy::always, .combine_chunks = i % 3 != 0});
         const table read = reading->read_all(ctx());
         if (read.rows() < 1000) { // a null column can have any number of rows
           for (std::size_t c = 0; c < read.column_count(); ++c) {

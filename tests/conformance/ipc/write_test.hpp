@@ -41,12 +41,14 @@ protected:
   }
 
   /// Reads the file without joining batches.
-  [[nodiscard]] table read() const { return ipc::reader::open(file(), {.rechunk = false})->read_all(host_); }
+  [[nodiscard]] table read() const {
+    return ipc::reader::open(file(), {.combine_chunks = false})->read_all(host_);
+  }
   /// Copies a table to memory of the context.
   [[nodiscard]] static table there(const std::shared_ptr<context>& ctx, const table& original) {
     const std::string bytes = ipc::write_bytes(original, {.format = ipc::container::stream});
     return ipc::reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                             {.copy = copy_policy::always, .rechunk = false})
+                             {.copy = copy_policy::always, .combine_chunks = false})
         ->read_all(ctx);
   }
   [[nodiscard]] static ipc::write_options options(ipc::compression body,

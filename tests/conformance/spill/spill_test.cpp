@@ -74,7 +74,8 @@ TEST_P(tiers, the_integration_files_are_restored_from_every_tier) {
     SCOPED_TRACE(path.string());
     const table expected = ipc::reader::open(path)->read_all(host_);
     const spill_handle kept = spillable(
-        ctx(), ipc::reader::open(path, {.copy = copy_policy::always, .rechunk = false})->read_all(ctx()));
+        ctx(),
+        ipc::reader::open(path, {.copy = copy_policy::always, .combine_chunks = false})->read_all(ctx()));
     for (const spill_tier tier : tiers_here()) {
       SCOPED_TRACE(to_string(tier));
       EXPECT_EQ(kept.spill(tier), kept.bytes() == 0 ? spill_tier::device : tier);

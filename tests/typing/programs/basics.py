@@ -12,8 +12,8 @@ from saeta.testing import assert_no_copies, assert_no_host_sync, assert_no_leaks
 
 ctx = sa.context("host", budget="1GiB")
 assert_type(ctx, sa.Context)
-assert_type(ctx.budget, int | None)
-ctx.budget = "2GiB"
+assert_type(ctx.memory.limit, int | None)
+ctx.memory.limit = "2GiB"
 device = sa.devices()[0]
 assert_type(device.free_bytes, int | None)
 assert_type(ctx.close(), dict[str, int])
@@ -28,17 +28,17 @@ assert_type(number.metadata["unit"], bytes)
 described = sa.schema([number, ("b", "string")])
 assert_type(described, sa.Schema)
 assert_type([each.name for each in described], list[str])
-assert_type(sa.symbol(), sa.DataType)
-assert_type(sa.symbols.intern("Lyon"), int)
+assert_type(sa.DataType("symbol"), sa.DataType)
+assert_type(sa.SymbolTable.default().intern("Lyon"), int)
 
 # Columns and tables.
-fare = sa.column("fare", [12.5, None], "float64", ctx, cast="truncate")
+fare = sa.column([12.5, None], ctx, name="fare", type="float64", truncate=True)
 assert_type(fare, sa.Column)
 assert_type(fare[1:], sa.Column)
 assert_type(fare.to_pylist(), list[Any])
 assert_type(fare.to("host"), sa.Column)
 assert_type(fare.to(device), sa.Column)
-assert_type(fare.cast("float32", cast="round"), sa.Column)
+assert_type(fare.cast("float32", round=True), sa.Column)
 table = sa.table({"fare": fare, "city": ["Lyon", None]}, ctx, schema=None)
 assert_type(table, sa.Table)
 assert_type(table["fare"], sa.Column)
@@ -48,12 +48,12 @@ assert_type(table[["fare"]], sa.Table)
 assert_type(table.num_rows, int)
 assert_type(table.schema.names, list[str])
 assert_type(table.to_pydict(), dict[str, list[Any]])
-assert_type(table.with_column("doubled", fare), sa.Table)
+assert_type(table.append_column("doubled", fare), sa.Table)
 assert_type(table.filter(fare.is_valid()), sa.Table)
 assert_type(table.batches, list[sa.Table])
 assert_type(sa.concat_tables([table, table]), sa.Table)
 assert_type(sa.from_bytes([b"ab"], "host", schema={"n": "uint8"}), sa.Table)
-counted = sa.counted_table(table, sa.column("n", [1], "uint32", ctx), num_rows=1)
+counted = sa.counted_table(table, sa.column([1], ctx, name="n", type="uint32"), num_rows=1)
 assert_type(counted.to_table(), sa.Table)
 
 # Exchange.
@@ -64,7 +64,7 @@ assert_type(sa.from_arrow(table, as_column=True), sa.Column)
 assert_type(sa.from_arrow(described), sa.Schema)
 assert_type(sa.from_arrow(number), sa.Field)
 assert_type(sa.from_dlpack(fare), sa.Column)
-assert_type(sa.from_dlpack(fare, columns=True, schema=described, cast="reinterpret"), sa.Table)
+assert_type(sa.from_dlpack(fare, columns=True, schema=described, reinterpret=True), sa.Table)
 assert_type(fare.__dlpack_device__(), tuple[int, int])
 with sa.use(None, reads=fare, writes=[ctx.allocate(16)]) as token:
     assert_type(token, sa.UseToken)
@@ -92,7 +92,7 @@ assert_type(table.to_ipc_bytes(format="stream"), bytes)
 with sa.ipc_writer(path, described, compression="lz4", pending="64MiB") as writer:
     assert_type(writer, sa.IpcWriter)
     writer.write(table)
-with sa.scan_ipc(path, ctx, batch_rows=1024) as scan:
+with sa.scan_ipc(path, ctx, batch_size=1024) as scan:
     assert_type(scan, sa.Scan)
     assert_type(next(scan), sa.Table)
     assert_type([batch.num_rows for batch in scan], list[int])
@@ -115,7 +115,9 @@ with sa.loader("data", ctx, batch_size=32, shuffle="rows", to="table") as tables
         assert_type(rows, sa.Table)
 changed = sa.loader("data", ctx, batch_size=32, transform=lambda rows: rows[::2], to="table")
 assert_type(changed, sa.Loader[sa.Table])
-with sa.loader("data", batch_size=32, nulls={"fare": "mask"}, lists="padded", codes=True) as batches:
+with sa.loader(
+    "data", batch_size=32, tensor_options=sa.TensorOptions(nulls={"fare": "mask"}, lists="padded", codes=True)
+) as batches:
     assert_type(next(iter(batches)), dict[str, Any])
 assert_type(batches.state_dict(), dict[str, Any])
 assert_type(len(batches), int)

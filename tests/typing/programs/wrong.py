@@ -13,12 +13,12 @@ column = table["a"]
 
 sa.context("host", limit="1GiB")  # wrong
 sa.context(0)  # wrong
-ctx.budget = 1.5  # wrong
+ctx.memory.limit = 1.5  # wrong
 ctx.allocate("1KiB", kind="managed")  # wrong
 ctx.device = "cuda:0"  # wrong
 sa.table({"a": [1]}, 3)  # wrong
-sa.column("a", [1], "int8", ctx, cast="round")  # wrong
-sa.column(1, [1])  # wrong
+sa.column([1], ctx, name="a", type="int8", round=True)  # wrong
+sa.column([1], name=1)  # wrong
 sa.from_bytes([b"ab"], "host")  # wrong
 sa.counted_table(column, column)  # wrong
 sa.from_arrow(table, copy="never")  # wrong
@@ -38,7 +38,7 @@ sa.ipc_writer("a.arrow", format="parquet")  # wrong
 sa.loader("a.arrow")  # wrong
 sa.loader("a.arrow", batch_size=1, shuffle="all")  # wrong
 sa.loader("a.arrow", batch_size=1, to="tensorflow")  # wrong
-sa.loader("a.arrow", batch_size=1, nulls="zero")  # wrong
+sa.loader("a.arrow", batch_size=1, tensor_options=sa.TensorOptions(nulls="zero"))  # wrong
 sa.loader("a.arrow", batch_size=1, to="table", matrix=True)  # wrong
 table.num_rows = 3  # wrong
 table.column_name  # wrong
@@ -51,7 +51,7 @@ table[1.5]  # wrong
 for _ in table.columns.names:  # wrong
     pass
 column.to_numpy(nulls="zero")  # wrong
-column.cast("int8", cast="truncate")  # wrong
+column.cast("int8", truncate=True)  # wrong
 table.add_column("b", 0, [1, 2])  # wrong
 ctx.memory.add_hook(lambda: 0, name="cache")  # wrong
 

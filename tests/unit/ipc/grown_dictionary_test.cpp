@@ -64,7 +64,7 @@ protected:
   }
   static table read_joined(const std::string& bytes, const std::shared_ptr<context>& into) {
     return reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                        {.copy = copy_policy::always, .rechunk = true})
+                        {.copy = copy_policy::always, .combine_chunks = true})
         ->read_all(into);
   }
 };
@@ -94,7 +94,7 @@ TEST_F(grown_dictionaries, contain_for_each_batch_the_deltas_before_it) {
   for (const auto& into : homes()) {
     EXPECT_EQ(read_joined(bytes, into).rows(), 10);
     const table apart = reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                                     {.copy = copy_policy::always, .rechunk = false})
+                                     {.copy = copy_policy::always, .combine_chunks = false})
                             ->read_all(into);
     EXPECT_EQ(apart.batches()[0].columns[0].dictionary()->length(), 2);
     EXPECT_EQ(apart.batches()[1].columns[0].dictionary()->length(), 4);
@@ -138,7 +138,7 @@ TEST_F(grown_dictionaries, of_any_type_are_equal_in_views_and_copies) {
       const auto label = concat(types[i].name(), ", ", name);
       for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
         const table seen =
-            reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy, .rechunk = false})
+            reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy, .combine_chunks = false})
                 ->read_all(ctx());
         EXPECT_TRUE(support::same_contents(seen, source)) << label;
       }

@@ -33,7 +33,7 @@ protected:
   void try_bytes(std::string_view damaged, const std::string& part, outcome& seen) {
     try_read(damaged, part, {}, seen);
     outcome joined;
-    try_read(damaged, part, {.copy = copy_policy::always, .rechunk = true}, joined);
+    try_read(damaged, part, {.copy = copy_policy::always, .combine_chunks = true}, joined);
     store(file("damaged"), damaged);
     try {
       static_cast<void>(inspect(file("damaged")));

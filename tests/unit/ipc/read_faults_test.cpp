@@ -31,7 +31,7 @@ protected:
                                  {.batch_rows = {600, 400}});
   }
   [[nodiscard]] table read_joined(const std::shared_ptr<context>& into) const {
-    return reader::open(file("x"), {.copy = copy_policy::always, .rechunk = false})->read_all(into);
+    return reader::open(file("x"), {.copy = copy_policy::always, .combine_chunks = false})->read_all(into);
   }
   static void expect_nothing_left(const std::shared_ptr<context>& of) {
     EXPECT_TRUE(of->wait_for_releases(std::chrono::seconds(20)));

@@ -176,6 +176,7 @@ TEST_F(selection, progress_begins_with_zero_batches_and_an_unknown_total) {
   const progress begun;
   EXPECT_EQ(begun.batches, 0);
   EXPECT_EQ(begun.total_batches, -1);
+  EXPECT_EQ(begun.total_rows, -1);
   EXPECT_EQ(begun.rows, 0);
   EXPECT_EQ(begun.bytes, 0U);
 }
@@ -200,6 +201,7 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
     ASSERT_EQ(written.size(), 3U);
     EXPECT_EQ(written[1].rows, 5);
     EXPECT_EQ(written[1].total_batches, 3);
+    EXPECT_EQ(written[1].total_rows, written[2].rows);
     EXPECT_EQ(written[2].bytes, heard[2].bytes);
   }
 }
@@ -240,7 +242,7 @@ TEST_F(selection, files_without_the_continuation_marker_are_read) {
   check(writing->Close(), "file");
   const std::string bytes = take(sink->Finish(), "sink")->ToString();
   for (const copy_policy copy : {copy_policy::always, copy_policy::when_needed}) {
-    EXPECT_TRUE(support::same_contents(read_bytes(bytes, {.copy = copy, .rechunk = false}), original));
+    EXPECT_TRUE(support::same_contents(read_bytes(bytes, {.copy = copy, .combine_chunks = false}), original));
   }
 }
 

@@ -127,10 +127,10 @@ TEST_F(table_writer_dictionary, inside_of_other_types_follows_the_same_rules) {
     }
     const table first = support::random_table(ctx(), types, {.batch_rows = rows, .seed = 1});
     const table other = support::random_table(ctx(), types, {.batch_rows = rows, .seed = 2});
-    const table seen = read_bytes(written({first, first}, container::file), {.rechunk = false});
+    const table seen = read_bytes(written({first, first}, container::file), {.combine_chunks = false});
     EXPECT_TRUE(same_contents(seen.slice(0, first.rows()), first));
     EXPECT_TRUE(same_contents(seen.slice(first.rows(), first.rows()), first));
-    const table streamed = read_bytes(written({first, other}, container::stream), {.rechunk = false});
+    const table streamed = read_bytes(written({first, other}, container::stream), {.combine_chunks = false});
     EXPECT_TRUE(same_contents(streamed.slice(first.rows(), first.rows()), other));
     EXPECT_ERROR(written({first, other}, container::file), unsupported, "sink: column '0:", "changes");
   }
@@ -147,7 +147,7 @@ TEST_F(table_writer_dictionary, of_symbols_grows_with_their_names) {
                                   named({"alpha"})};
   const std::string bytes = written(tables, container::file);
   EXPECT_EQ(occurrences(bytes, "alpha"), 1U);
-  EXPECT_THAT(support::names_of(read_bytes(bytes, {.rechunk = true}).pieces(0).front()),
+  EXPECT_THAT(support::names_of(read_bytes(bytes, {.combine_chunks = true}).pieces(0).front()),
               ElementsAre("alpha", "beta", "alpha", "beta", "gamma", "alpha"));
 }
 

@@ -105,7 +105,7 @@ TEST_F(table_writer, writes_every_type_with_compression) {
       writer to(file("a"), original.fields(), {.format = format, .body = body, .durable = false});
       write_each(to, batches_of(original));
       to.close();
-      EXPECT_TRUE(same_contents(read(file("a"), {.rechunk = false}), original));
+      EXPECT_TRUE(same_contents(read(file("a"), {.combine_chunks = false}), original));
     }
   }
 }

@@ -49,7 +49,7 @@ protected:
   void expect_refused(const std::string& bytes, const std::string& text) {
     EXPECT_ERROR(read_bytes(bytes), format, "bytes: batch 1");
     for (const bool joined : {true, false}) {
-      const read_options options{.copy = copy_policy::always, .rechunk = joined};
+      const read_options options{.copy = copy_policy::always, .combine_chunks = joined};
       EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1", text);
       EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
     }
@@ -70,7 +70,7 @@ TEST_F(whole_metadata, of_an_empty_last_batch_may_end_a_stream_without_end_marke
     std::string bytes = write_bytes(source, {.format = container::stream, .body = body});
     bytes.resize(bytes.size() - 8); // removes the end marker
     for (const bool joined : {true, false}) {
-      EXPECT_EQ(read_bytes(bytes, {.copy = copy_policy::always, .rechunk = joined}).rows(), 3);
+      EXPECT_EQ(read_bytes(bytes, {.copy = copy_policy::always, .combine_chunks = joined}).rows(), 3);
     }
   }
 }

@@ -67,7 +67,7 @@ protected:
   void expect_refused(const std::vector<std::string>& files, const std::string& text) {
     for (const std::string& bytes : files) {
       for (const bool joined : {true, false}) {
-        const read_options options{.copy = copy_policy::always, .rechunk = joined};
+        const read_options options{.copy = copy_policy::always, .combine_chunks = joined};
         EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", text);
         EXPECT_EQ(ctx()->reports().statistics().ledger.buffers, 0U);
       }
@@ -109,7 +109,7 @@ TEST_F(whole_values, of_dictionaries_are_reported_with_the_column) {
   const auto piece = support::indices({0, 2, 1}, values);
   for (const std::string& bytes : changed<std::int32_t>({piece, piece}, good, {0, 203, 101, 305})) {
     for (const bool joined : {true, false}) {
-      const read_options options{.copy = copy_policy::always, .rechunk = joined};
+      const read_options options{.copy = copy_policy::always, .combine_chunks = joined};
       EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: dictionary of column 'x'",
                    "offsets decrease from 203 to 101 at row 1");
     }
@@ -153,8 +153,8 @@ TEST_F(whole_values, null_counts_are_recounted_from_the_validity) {
       for (const auto check : {validation::full, validation::structure}) {
         for (const bool texts : {true, false}) {
           for (const bool joined : {true, false}) {
-            const table seen =
-                read_bytes(bytes, {.copy = copy, .check = check, .check_texts = texts, .rechunk = joined});
+            const table seen = read_bytes(
+                bytes, {.copy = copy, .check = check, .check_texts = texts, .combine_chunks = joined});
             std::int64_t counted = 0;
             for (const column& piece : seen.pieces(0)) {
               counted += piece.null_count();
@@ -260,8 +260,8 @@ TEST_F(whole_values, are_not_checked_without_full_validation) {
   const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
   for (const std::string& bytes :
        changed<std::int32_t>({support::indices(good, values)}, good, {2, 1, 0, 1, 1, 3, 2})) {
-    const table seen =
-        read_bytes(bytes, {.copy = copy_policy::always, .check = validation::structure, .rechunk = true});
+    const table seen = read_bytes(
+        bytes, {.copy = copy_policy::always, .check = validation::structure, .combine_chunks = true});
     EXPECT_EQ(seen.rows(), 7);
   }
 }
@@ -278,7 +278,7 @@ TEST_F(whole_values, strings_are_checked_for_utf8_on_request) {
   const auto fine = support::strings({"one", "", "three"});
   const auto expect_texts = [&](const std::string& bytes, bool refused) {
     for (const auto copy : {copy_policy::always, copy_policy::when_needed}) {
-      read_options options{.copy = copy, .rechunk = copy == copy_policy::always};
+      read_options options{.copy = copy, .combine_chunks = copy == copy_policy::always};
       EXPECT_EQ(read_bytes(bytes, options).rows(), 9);
       options.check_texts = true;
       if (!refused) {
@@ -328,7 +328,7 @@ TEST_F(whole_values, string_views_are_checked_for_utf8_on_request) {
         write_bytes(support::table_of(ctx(), {{{"x", fine->type, true, {}}}, {}}, {{fine}, {bad}, {fine}}));
     for (const std::string& bytes : {plain, stored(plain)}) {
       for (const bool joined : {true, false}) {
-        read_options options{.copy = copy_policy::always, .rechunk = joined};
+        read_options options{.copy = copy_policy::always, .combine_chunks = joined};
         EXPECT_EQ(read_bytes(bytes, options).rows(), 3);
         options.check_texts = true;
         EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", reason);
@@ -358,7 +358,7 @@ TEST_F(whole_values, offsets_may_begin_after_0_and_end_before_the_last_byte) {
       std::vector<std::int64_t> batches;
       const table seen =
           reader::open(std::as_bytes(std::span(bytes)), nullptr,
-                       {.copy = copy_policy::always, .check = check, .rechunk = true})
+                       {.copy = copy_policy::always, .check = check, .combine_chunks = true})
               ->read_all(ctx(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
       const auto rows = support::cells(seen, 0);
       ASSERT_EQ(rows.size(), 9U);
@@ -393,7 +393,8 @@ TEST_F(whole_values, list_offsets_may_begin_after_0_and_end_before_the_last_valu
   for (const std::string& bytes : changed<std::int32_t>({fine, lists_at(good), fine}, good, other)) {
     std::vector<std::int64_t> batches;
     const table seen =
-        reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always, .rechunk = true})
+        reader::open(std::as_bytes(std::span(bytes)), nullptr,
+                     {.copy = copy_policy::always, .combine_chunks = true})
             ->read_all(ctx(), [&](const progress& so_far) { batches.push_back(so_far.batches); });
     const column& joined = seen.batches()[0].columns[0];
     EXPECT_EQ(joined.children()[0].length(), 305 + 294 + 305);
@@ -417,8 +418,8 @@ TEST_F(whole_values, unusual_first_or_last_list_offsets_do_not_change_neighbours
   for (const auto& [first, last] : {std::pair{7, 305}, {0, 301}}) {
     for (const std::string& bytes :
          changed<std::int32_t>({fine, lists_at(good), fine}, good, {first, 101, 203, last})) {
-      const table joined = read_bytes(bytes, {.copy = copy_policy::always, .rechunk = true});
-      const table apart = read_bytes(bytes, {.rechunk = false});
+      const table joined = read_bytes(bytes, {.copy = copy_policy::always, .combine_chunks = true});
+      const table apart = read_bytes(bytes, {.combine_chunks = false});
       EXPECT_EQ(support::cells(joined, 0), support::cells(apart, 0)) << first << " to " << last;
       EXPECT_EQ(joined.batches()[0].columns[0].children()[0].length(), 305 + (last - first) + 305);
     }
@@ -432,7 +433,7 @@ TEST_F(whole_values, offsets_of_later_batches_are_checked_if_the_first_has_no_ro
                              std::vector<std::byte>(305, std::byte{'x'}));
   for (const std::string& bytes :
        changed<std::int32_t>({support::strings({}), text, fine}, good, {7, 101, 203, 301})) {
-    const table seen = read_bytes(bytes, {.copy = copy_policy::always, .rechunk = true});
+    const table seen = read_bytes(bytes, {.copy = copy_policy::always, .combine_chunks = true});
     EXPECT_EQ(support::cells(seen, 0)[2], std::string(98, 'x'));
     EXPECT_EQ(support::cells(seen, 0)[3], "one");
     EXPECT_EQ(seen.batches()[0].columns[0].buffers()[2].size(), 294U + 8) << "the bytes that are named";
