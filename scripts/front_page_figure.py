@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the figures of results from bench/results/h100.csv: docs/figures/measured.svg for the README and the
-front page, and docs/figures/results.svg for the page of benchmarks.
+"""Draws the figures of results from bench/results: docs/figures/measured.svg for the front page, results.svg
+for the page of benchmarks, and compressed-spill.svg for the guide to spilling.
 
     front_page_figure.py
 
@@ -11,12 +11,14 @@ light and on dark backgrounds.
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "docs/figures/measured.svg"
 RESULTS = ROOT / "docs/figures/results.svg"
+SPILL = ROOT / "docs/figures/compressed-spill.svg"
 OWN, PEER, INK = "#2f7fd0", "#d08a2f", "#808080"
 WIDTH, ROW, LABEL, BAR = 480, 26, 190, 230  # a phone shows it at three quarters of its size
 
@@ -30,11 +32,13 @@ class Panel:
     """Label, value, and the value as text. Labels of Saeta's own bars begin with its name."""
     limit: float | None = None
     """What the machine allows."""
+    own: bool = False
+    """Whether all bars are Saeta's, whatever their labels are."""
 
 
-def measured(benchmark: str, quantity: str) -> dict[tuple[str, ...], float]:
+def measured(benchmark: str, quantity: str, table: str = "h100") -> dict[tuple[str, ...], float]:
     """Returns the values of a quantity that a benchmark measured, by the parts of the case's name."""
-    with (ROOT / "bench/results/h100.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / f"bench/results/{table}.csv").open(encoding="utf-8", newline="") as file:
         return {
             tuple(line["case"].split("; ")): float(line["value"])
             for line in csv.DictReader(file)
@@ -87,7 +91,7 @@ def drawn(panels: list[Panel]) -> str:
         for label, value, text in panel.bars:
             top += ROW
             width = max(2, round(BAR * value / most))
-            colour = OWN if label.startswith("Saeta") else PEER
+            colour = OWN if panel.own or label.startswith("Saeta") else PEER
             end = width if panel.limit is None else BAR  # beside the line of the limit, not below it
             parts += [
                 f'<text x="{LABEL - 10}" y="{top}" text-anchor="end">{label}</text>',
@@ -145,6 +149,37 @@ def loader_panel() -> Panel:
     return Panel("Shuffled batches for training, GB/s", bars, rates["loader", "P: plain copy"])
 
 
+def shown(column: str) -> str:
+    return column.replace("l_extended", "").removeprefix("l_").replace("_", " ")
+
+
+def spill_panels() -> list[Panel]:
+    rates = measured("compressed_spill", "rate there and back", "h200")
+    columns = {case[1]: (case[2], rate) for case, rate in rates.items() if case[0] == "column"}
+    link = rates["lineitem", "plain"]
+    tables = [
+        (label, rates[table, "pinned compressed"])
+        for label, table in (
+            ("noise", "noise"),
+            ("lineitem of TPC-H", "lineitem"),
+            ("trips of taxis", "trips"),
+        )
+    ]
+    by_rate = sorted(columns.items(), key=lambda one: one[1][1])
+    single = [(f"{shown(name)}, {re.split('[([]', kind)[0]}", rate) for name, (kind, rate) in by_rate]
+    return [
+        Panel(title, [(label, rate, f"{rate:.0f}") for label, rate in bars], link, own=True)
+        for title, bars in (
+            ("Tables there and back, H200, GB/s of values", tables),
+            ("Single columns", single),
+        )
+    ]
+
+
+def spilled() -> str:
+    return drawn(spill_panels())
+
+
 def figure() -> str:
     return drawn([read_panel(), allocate_panel(), races_panel()])
 
@@ -156,3 +191,4 @@ def results() -> str:
 if __name__ == "__main__":
     FIGURE.write_text(figure(), encoding="utf-8")
     RESULTS.write_text(results(), encoding="utf-8")
+    SPILL.write_text(spilled(), encoding="utf-8")

@@ -106,6 +106,8 @@ for s in $steps; do
     step pack 120 "$python" bench/pack.py --out "$results/pack.json" --commit "$commit"
     step share 60 "$python" bench/share.py --device cuda:0
     step spill 200 "$python" bench/spill.py --folder "${SPILL_DIR:-/tmp}" --out "$results/spill.json" --commit "$commit"
+    step compressed_spill 300 "$python" bench/compressed_spill.py --folder "${SPILL_DIR:-/tmp}" \
+      --out "$results/compressed_spill.json" --commit "$commit"
     step torch_training 400 "$python" bench/torch_training.py --rounds 3 --out "$results/torch_training.json" --commit "$commit"
     step costs 120 "$build/bin/costs" --out "$results/costs.json" --commit "$commit"
     # All results in one archive, to be copied from the machine.

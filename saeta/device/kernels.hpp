@@ -24,10 +24,12 @@
 
 namespace SAETA_EXPORT saeta {
 
-struct take_work;    // device/take.hpp
-struct taken_count;  // device/take.hpp
-struct cast_work;    // device/cast.hpp
-struct permute_work; // device/permutation.hpp
+struct take_work;     // device/take.hpp
+struct taken_count;   // device/take.hpp
+struct cast_work;     // device/cast.hpp
+struct permute_work;  // device/permutation.hpp
+struct compress_work; // device/compression.hpp
+struct decompress_work;
 
 struct kernel_table {
   /// bytes -> bits: a bit is set where the byte is not 0. No-op for length 0.
@@ -109,6 +111,12 @@ struct kernel_table {
 
   /// Stores the places of numbers in a permutation. No-op without numbers.
   void (*permute_rows)(stream_handle stream, const permute_work& work);
+
+  /// Compresses the blocks of a window. Their order in the payload is not defined.
+  void (*compress)(stream_handle stream, const compress_work& work);
+
+  /// Decompresses the blocks of a window. Those that are damaged are counted; their words are undefined.
+  void (*decompress)(stream_handle stream, const decompress_work& work);
 };
 
 /// Bytes of a bitmap of `length` bits, padded to 64 bytes as the Arrow format recommends.

@@ -2,6 +2,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/device/bit_run.hpp"
 #include "saeta/device/cast_values.hpp"
+#include "saeta/device/compression.hpp"
 #include "saeta/device/decimal_values.hpp"
 #include "saeta/device/gather.hpp"
 #include "saeta/device/handles.hpp"
@@ -354,6 +355,10 @@ void take(stream_handle, const take_work& work) {
   take_now(passed ? work.steps : std::span(work.uploaded_steps, work.steps.size()), work.uploaded_sources);
 }
 
+void compress(stream_handle, const compress_work& work) { compress_now(work); }
+
+void decompress(stream_handle, const decompress_work& work) { decompress_now(work); }
+
 } // namespace
 
 const kernel_table& reference_kernels() noexcept {
@@ -376,6 +381,8 @@ const kernel_table& reference_kernels() noexcept {
       .take = take,
       .cast_numbers = cast_numbers,
       .permute_rows = permute_rows,
+      .compress = compress,
+      .decompress = decompress,
   };
   return table;
 }

@@ -20,7 +20,8 @@ struct spill_options {
   std::optional<std::uint64_t> pinned{}; ///< page-locked memory; nullopt: an eighth of the machine's memory
   std::uint64_t pageable = unlimited;    ///< ordinary host memory
   std::uint64_t files = unlimited;
-  std::string folder{}; ///< for the files; empty: no table goes to a file
+  std::string folder{};  ///< for the files; empty: no table goes to a file
+  bool compress = false; ///< tables leave the device compressed where that makes them smaller
   /// Shares of a budget. A new handle that finds more than `begin` in use makes room until at most `end` is
   /// in use. So does a request that has no room. The distance keeps a program near its limit from spilling at
   /// every request. Tables move on from a tier by the same shares of its limit.

@@ -28,6 +28,7 @@ constexpr const char* spill_folder_name = "SAETA_SPILL_DIR";
 constexpr const char* spill_pinned_name = "SAETA_SPILL_PINNED";
 constexpr const char* spill_pageable_name = "SAETA_SPILL_PAGEABLE";
 constexpr const char* spill_files_name = "SAETA_SPILL_FILES";
+constexpr const char* spill_compress_name = "SAETA_SPILL_COMPRESS";
 
 constexpr std::size_t most_threads = 256;
 constexpr std::size_t most_records = 1u << 24;
@@ -158,6 +159,9 @@ environment_options read_environment(std::uint64_t device_bytes, environment_loo
   }
   if (const auto text = text_of(spill_files_name)) {
     options.spill.files = bytes_of(spill_files_name, *text, 0);
+  }
+  if (const auto text = text_of(spill_compress_name)) {
+    options.spill.compress = number_of(spill_compress_name, *text, 1) != 0;
   }
   return options;
 }

@@ -77,7 +77,7 @@ std::optional<spill_store::demotion> spill_store::coldest_in(spill_tier tier) co
   std::optional<spill_tier> to;
   for (spill_entry* entry : entries_) {
     if (is_there(*entry) && (best == nullptr || rank(*entry) < rank(*best))) {
-      if (const auto room = tiers_.slower_with_room(tier, entry->bytes)) {
+      if (const auto room = tiers_.slower_with_room(tier, entry->lower->stored_bytes())) {
         best = entry;
         to = room;
       }
@@ -88,7 +88,7 @@ std::optional<spill_store::demotion> spill_store::coldest_in(spill_tier tier) co
 
 bool spill_store::carry_out(demotion next) noexcept {
   try {
-    spilled_pointer lower = tiers_.move_on(*next.body, next.bytes, next.to);
+    spilled_pointer lower = tiers_.move_on(*next.body, next.to);
     end_demotion(next, lower);
     return true;
   } catch (const error& why) {

@@ -58,15 +58,22 @@ void spill_handle::close() const noexcept {
 spill_tier spill_handle::tier() const { return store_of(entry()).tier_of(entry()); }
 bool spill_handle::closed() const { return store_of(entry()).is_closed(entry()); }
 std::uint64_t spill_handle::bytes() const { return entry().bytes; }
+std::uint64_t spill_handle::stored_bytes() const { return store_of(entry()).stored_bytes(entry()); }
 int spill_handle::priority() const { return entry().priority; }
 const std::shared_ptr<context>& spill_handle::ctx() const { return entry().ctx; }
 
-spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority) {
+spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority,
+                       std::optional<bool> compress) {
   require_argument(ctx, "ctx");
   require_same_memory(*kept.ctx(), *ctx);
   ipc::packed_table packed = ipc::pack(kept);
-  spill_handle handle(
-      make_in_own_process<spill_entry>(ctx, std::move(packed.metadata), std::move(packed.body), priority));
+  spill_compression how;
+  if (compress.value_or(ctx->root().options().spill.compress)) {
+    const table described = ipc::unpack(ctx, packed.metadata, packed.body, validation::structure);
+    how = spill_store::of(ctx).compression_of(described, packed.body);
+  }
+  spill_handle handle(make_in_own_process<spill_entry>(ctx, std::move(packed.metadata),
+                                                       std::move(packed.body), priority, std::move(how)));
   spill_store::of(ctx).keep_below(*ctx->memory_budget());
   return handle;
 }

@@ -17,6 +17,9 @@
 // Order     Handles of the lowest priority leave first, among them the one whose last use is the longest ago.
 //           Copies to and from page-locked memory are queued on the context's work stream. Others have
 //           finished when the call returns.
+// Smaller   A body may leave compressed: kernels of the device make it smaller, and bring it back equal to the
+//           last bit (spill/compressor.hpp). That takes up to 48 MiB of the device's budget while such a
+//           handle lives; without room for them bodies travel as they are.
 // In use    A body is unused if its handle is the only owner of its memory. A table that somebody still has,
 //           an export or an open use token keeps it where it is. External memory is moved on request only,
 //           because that frees nothing of the budget.
@@ -92,6 +95,8 @@ public:
   [[nodiscard]] spill_tier tier() const;
   [[nodiscard]] bool closed() const;
   [[nodiscard]] std::uint64_t bytes() const; ///< of the body
+  /// The bytes that the body takes where it is: fewer if it left compressed. @throws error closed.
+  [[nodiscard]] std::uint64_t stored_bytes() const;
   [[nodiscard]] int priority() const;
   [[nodiscard]] const std::shared_ptr<context>& ctx() const;
 
@@ -105,8 +110,9 @@ private:
 /// Keeps a table of `ctx` in the packed form. The table is packed as `ipc::pack` does it. Then other handles
 /// make room, if more of the budget is in use than `spill_options::begin`.
 /// @param priority  handles with lower ones leave the device earlier
-[[nodiscard]] spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept,
-                                     int priority = 0);
+/// @param compress  whether it leaves compressed where that makes it smaller; nullopt: `spill_options::compress`
+[[nodiscard]] spill_handle spillable(const std::shared_ptr<context>& ctx, const table& kept, int priority = 0,
+                                     std::optional<bool> compress = std::nullopt);
 
 /// Chooses the folder for the files of tables that are spilled from now on; empty: none. Tables in files of
 /// another folder stay there.

@@ -61,9 +61,10 @@ std::uint64_t excess_over(const budget& level, double share) noexcept {
   return used_of(now) - std::min(used_of(now), allowed);
 }
 
-spill_entry::spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank)
+spill_entry::spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank,
+                         spill_compression how)
     : ctx(std::move(in)), metadata(std::move(described)), bytes(kept.size()), priority(rank),
-      store(spill_store::of(ctx)), body(std::move(kept)) {
+      compression(std::move(how)), store(spill_store::of(ctx)), body(std::move(kept)) {
   store.add(*this);
   ++entry_count;
 }
@@ -190,6 +191,39 @@ spill_tier spill_store::tier_of(const spill_entry& of) const {
     throw closed_handle();
   }
   return settled_tier(of);
+}
+
+std::uint64_t spill_store::stored_bytes(const spill_entry& of) const {
+  const std::lock_guard held(mutex_);
+  if (of.gone) {
+    throw closed_handle();
+  }
+  const bool left = of.state == spill_state::spilled || of.state == spill_state::returning;
+  return left ? of.lower->stored_bytes() : of.bytes;
+}
+
+spill_compression spill_store::compression_of(const table& kept, const buffer& body) {
+  if (!body.present() || body.address() % alignof(std::uint64_t) != 0) {
+    return {};
+  }
+  std::shared_ptr<compressor> by;
+  {
+    const std::lock_guard held(mutex_);
+    by = compressor_.lock();
+  }
+  if (by == nullptr) {
+    try {
+      by = std::make_shared<compressor>(root_.shared_from_this());
+    } catch (const error& why) {
+      if (!is_lack_of_room(why.code())) {
+        throw;
+      }
+      return {};
+    }
+    const std::lock_guard held(mutex_);
+    compressor_ = by;
+  }
+  return {by, std::make_shared<const compression_plan>(by->plan(kept, body))};
 }
 
 spill_statistics spill_store::statistics() const {
@@ -333,11 +367,16 @@ spill_tier spill_store::move_out(spill_entry& of, std::optional<spill_tier> only
   return to;
 }
 
-spilled_pointer spill_store::take(const spill_entry& of, std::optional<spill_tier> only) {
+spilled_pointer spill_store::take(spill_entry& of, std::optional<spill_tier> only) {
+  const auto keep = [&](const buffer& bytes) { return tiers_.take(of.ctx, bytes, only); };
   for (;;) {
     const std::uint64_t seen = demotions_done();
     try {
-      return tiers_.take(of.ctx, of.body, only);
+      spilled_pointer smaller;
+      if (of.compression.by != nullptr) {
+        smaller = of.compression.by->compress(of.ctx, of.body, of.compression.plan, of.pays, keep);
+      }
+      return smaller != nullptr ? smaller : keep(of.body);
     } catch (const error& why) {
       if (!is_lack_of_room(why.code()) || !wait_for_demotion(seen)) {
         throw;

@@ -12,6 +12,7 @@
 
 #include "saeta/executor/background_thread.hpp"
 #include "saeta/memory/context.hpp"
+#include "saeta/spill/compressor.hpp"
 #include "saeta/spill/spill_tiers.hpp"
 
 #include <array>
@@ -35,9 +36,16 @@ inline std::size_t number_of(spill_tier tier) noexcept { return static_cast<std:
 
 enum class spill_state : std::uint8_t { resident, spilling, spilled, returning };
 
+/// How a body is compressed that leaves. Without a compressor it travels as it is.
+struct spill_compression {
+  std::shared_ptr<compressor> by;
+  std::shared_ptr<const compression_plan> plan;
+};
+
 /// The state that a handle and its uses share.
 struct SAETA_LOCAL spill_entry : std::enable_shared_from_this<spill_entry> {
-  spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank);
+  spill_entry(std::shared_ptr<context> in, std::vector<std::byte> described, buffer kept, int rank,
+              spill_compression how = {});
   spill_entry(const spill_entry&) = delete;
   spill_entry& operator=(const spill_entry&) = delete;
   ~spill_entry();
@@ -49,6 +57,7 @@ struct SAETA_LOCAL spill_entry : std::enable_shared_from_this<spill_entry> {
   const std::vector<std::byte> metadata;
   const std::uint64_t bytes;
   const int priority;
+  const spill_compression compression;
   spill_store& store;
   // Guarded by the lock of the store. While the body is on the way, they belong to the thread that moves it.
   spill_state state = spill_state::resident;
@@ -56,6 +65,7 @@ struct SAETA_LOCAL spill_entry : std::enable_shared_from_this<spill_entry> {
   std::uint64_t last_used = 0; ///< by the clock of the store
   buffer body;                 ///< while resident
   spilled_pointer lower;       ///< while spilled
+  std::optional<bool> pays;    ///< whether compression does, once that is known
 };
 
 class spill_store final : public context_service {
@@ -72,6 +82,10 @@ public:
   void close(spill_entry& of) noexcept;
   [[nodiscard]] bool is_closed(const spill_entry& of) const;
   [[nodiscard]] spill_tier tier_of(const spill_entry& of) const;
+  /// The bytes that the body takes where it is.
+  [[nodiscard]] std::uint64_t stored_bytes(const spill_entry& of) const;
+  /// How a table will be compressed. By nobody if the device has no room for the windows.
+  [[nodiscard]] spill_compression compression_of(const table& kept, const buffer& body);
   [[nodiscard]] spill_statistics statistics() const;
   [[nodiscard]] spill_folder& folder() noexcept { return tiers_.folder(); }
   /// As `spill_hint`.
@@ -99,7 +113,7 @@ private:
   /// Moves the body of an entry that this thread has set to `spilling`. Returns where it went.
   spill_tier move_out(spill_entry& of, std::optional<spill_tier> only);
   /// Copies a body to a tier. If none has room, waits for a demotion that is under way.
-  [[nodiscard]] spilled_pointer take(const spill_entry& of, std::optional<spill_tier> only);
+  [[nodiscard]] spilled_pointer take(spill_entry& of, std::optional<spill_tier> only);
   /// Ends a move with the body in its new place.
   void settle(spill_entry& of, buffer body, spilled_pointer lower) noexcept;
   /// Ends a move that failed.
@@ -150,6 +164,7 @@ private:
   std::uint64_t demotions_ = 0;
   spill_statistics counted_;
   spill_tiers tiers_;
+  std::weak_ptr<compressor> compressor_; ///< of all handles that have one
   background_thread demoter_{"saeta-spill"};
   hook_registration hook_; ///< removed before the rest is destroyed
 };

@@ -130,10 +130,14 @@ std::optional<spill_tier> spill_tiers::slower_with_room(spill_tier from, std::ui
   return !folder_.empty() && has_room(spill_tier::file) ? std::optional(spill_tier::file) : std::nullopt;
 }
 
-spilled_pointer spill_tiers::move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to) {
-  tier_charge charge(limit_of(to), bytes);
-  return to == spill_tier::file ? moved_to_file(body, bytes, std::move(charge), folder_)
-                                : moved_to_pageable(root_.shared_from_this(), body, bytes, std::move(charge));
+spilled_pointer spill_tiers::move_on(const spilled_body& body, spill_tier to) {
+  return body.moved(to, [&](const spilled_body& from) {
+    const std::uint64_t bytes = from.stored_bytes();
+    tier_charge charge(limit_of(to), bytes);
+    return to == spill_tier::file
+               ? moved_to_file(from, bytes, std::move(charge), folder_)
+               : moved_to_pageable(root_.shared_from_this(), from, bytes, std::move(charge));
+  });
 }
 
 void spill_tiers::make_window(const std::shared_ptr<context>& ctx) {

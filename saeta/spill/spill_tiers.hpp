@@ -41,7 +41,7 @@ public:
   /// The first tier after `from` that has room for a body now.
   [[nodiscard]] std::optional<spill_tier> slower_with_room(spill_tier from, std::uint64_t bytes) const;
   /// Copies a body in host memory to a slower tier.
-  [[nodiscard]] spilled_pointer move_on(const spilled_body& body, std::uint64_t bytes, spill_tier to);
+  [[nodiscard]] spilled_pointer move_on(const spilled_body& body, spill_tier to);
   /// Reports that the system refuses files, unless it refused the last one for the same reason: with a full
   /// disk every table fails.
   void report_failed_file(const error& why) noexcept;

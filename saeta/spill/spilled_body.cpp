@@ -34,16 +34,20 @@ class body_in_pinned_memory final : public spilled_body {
 public:
   /// @param written  passes when the bytes are in the pieces
   body_in_pinned_memory(tier_charge charge, std::vector<buffer> pieces, point written)
-      : spilled_body(std::move(charge)), pieces_(std::move(pieces)), written_(written) {}
+      : charge_(std::move(charge)), pieces_(std::move(pieces)), written_(written) {}
 
   [[nodiscard]] spill_tier tier() const noexcept override { return spill_tier::pinned; }
 
-  [[nodiscard]] buffer restore(const std::shared_ptr<context>& into) const override {
-    std::size_t bytes = 0;
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept override {
+    std::uint64_t bytes = 0;
     for (const buffer& piece : pieces_) {
       bytes += piece.size();
     }
-    buffer body = buffer::allocate(into, bytes, into->work_stream(), spill_tag);
+    return bytes;
+  }
+
+  [[nodiscard]] buffer restore(const std::shared_ptr<context>& into) const override {
+    buffer body = buffer::allocate(into, stored_bytes(), into->work_stream(), spill_tag);
     copy(*into, body, pieces_, true);
     return body;
   }
@@ -87,6 +91,7 @@ public:
   }
 
 private:
+  tier_charge charge_;
   std::vector<buffer> pieces_;
   point written_;
 };
@@ -94,9 +99,11 @@ private:
 class body_in_pageable_memory final : public spilled_body {
 public:
   body_in_pageable_memory(tier_charge charge, std::shared_ptr<std::byte> memory, std::size_t bytes)
-      : spilled_body(std::move(charge)), memory_(std::move(memory)), bytes_(bytes) {}
+      : charge_(std::move(charge)), memory_(std::move(memory)), bytes_(bytes) {}
 
   [[nodiscard]] spill_tier tier() const noexcept override { return spill_tier::pageable; }
+
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept override { return bytes_; }
 
   [[nodiscard]] buffer restore(const std::shared_ptr<context>& into) const override {
     transfer_plan plan;
@@ -110,6 +117,7 @@ public:
   }
 
 private:
+  tier_charge charge_;
   std::shared_ptr<std::byte> memory_;
   std::size_t bytes_;
 };
@@ -291,10 +299,11 @@ private:
 
 class body_in_file final : public spilled_body {
 public:
-  body_in_file(tier_charge charge, file_range place)
-      : spilled_body(std::move(charge)), place_(std::move(place)) {}
+  body_in_file(tier_charge charge, file_range place) : charge_(std::move(charge)), place_(std::move(place)) {}
 
   [[nodiscard]] spill_tier tier() const noexcept override { return spill_tier::file; }
+
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept override { return place_.bytes(); }
 
   [[nodiscard]] buffer restore(const std::shared_ptr<context>& into) const override {
     const file_mapping mapped(place_);
@@ -309,6 +318,7 @@ public:
   [[nodiscard]] std::vector<std::span<const std::byte>> parts() const override { return {}; } // the last tier
 
 private:
+  tier_charge charge_;
   file_range place_;
 };
 

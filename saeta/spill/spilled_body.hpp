@@ -15,6 +15,7 @@
 #include "saeta/spill/spill.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -45,28 +46,34 @@ private:
 
 class spill_folder;
 
+class spilled_body;
+using spilled_pointer = std::shared_ptr<const spilled_body>;
+
 class spilled_body {
 public:
-  explicit spilled_body(tier_charge charge) : charge_(std::move(charge)) {}
+  spilled_body() = default;
   spilled_body(const spilled_body&) = delete;
   spilled_body& operator=(const spilled_body&) = delete;
   virtual ~spilled_body() = default;
 
   [[nodiscard]] virtual spill_tier tier() const noexcept = 0;
+  /// The bytes that it takes there.
+  [[nodiscard]] virtual std::uint64_t stored_bytes() const noexcept = 0;
   /// Copies the bytes into one allocation of `into`, ready on its work stream.
   [[nodiscard]] virtual buffer restore(const std::shared_ptr<context>& into) const = 0;
   /// The bytes of a body in host memory, in order. Waits for the copy that writes them.
   [[nodiscard]] virtual std::vector<std::span<const std::byte>> parts() const = 0;
-
-private:
-  tier_charge charge_;
+  using mover = std::function<spilled_pointer(const spilled_body& from)>;
+  /// A copy in a slower tier. @param move  copies bytes that are in one tier
+  [[nodiscard]] virtual spilled_pointer moved(spill_tier /*to*/, const mover& move) const {
+    return move(*this);
+  }
 };
 
 /// The sizes of the page-locked blocks that a body is kept in. Page-locked memory comes in powers of two, so
 /// one block would waste up to half of it.
 [[nodiscard]] std::vector<std::size_t> pinned_sizes(std::size_t bytes);
 
-using spilled_pointer = std::shared_ptr<const spilled_body>;
 [[nodiscard]] spilled_pointer pinned_body(const std::shared_ptr<context>& ctx, const buffer& body,
                                           tier_charge charge);
 [[nodiscard]] spilled_pointer pageable_body(const std::shared_ptr<context>& ctx, const buffer& body,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from draw_figures import FIGURES, Drawing, pictures
-from front_page_figure import FIGURE, RESULTS, figure, results
+from front_page_figure import FIGURE, RESULTS, SPILL, figure, results, spilled
 from lint_structure import public_headers
 from site_hooks import beginning_of_readme, documented_layers, on_page_content, section
 
@@ -168,6 +168,10 @@ def test_the_figure_of_the_benchmarks_shows_the_measured_results_and_their_limit
     assert drawn.count("<title>limit: ") == 7
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     assert page.index("figures/results.svg") < page.index("|---|"), "pictures come before tables"
+
+
+def test_the_figure_of_compressed_spilling_shows_the_measured_results() -> None:
+    assert SPILL.read_text(encoding="utf-8") == spilled()
 
 
 def test_the_links_of_the_front_page_lead_to_pages() -> None:

@@ -247,3 +247,17 @@ def test_saeta_spill_pageable_limits_pageable_memory(shown):
     program = SPILLED + "print(tiers['pageable']['limit'])"
     assert shown(program, SAETA_SPILL_PAGEABLE="2MiB") == [str(2 * MIB)]
     assert shown(program) == ["None"]
+
+
+def test_saeta_spill_compress(shown, tmp_path):
+    program = """
+import numpy as np, saeta as sa
+ctx = sa.context("host")
+for compress in (None, False, True):
+    handle = ctx.spillable(sa.table({"n": np.arange(20_000)}, ctx), compress=compress)
+    handle.spill()
+    print(handle.stored_nbytes < handle.nbytes)
+"""
+    folder = {"SAETA_SPILL_DIR": str(tmp_path)}
+    assert shown(program, **folder) == ["False", "False", "True"]
+    assert shown(program, **folder, SAETA_SPILL_COMPRESS="1") == ["True", "False", "True"]

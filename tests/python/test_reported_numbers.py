@@ -75,6 +75,7 @@ print(plain)
         "SAETA_SPILL_PINNED": "1MiB",
         "SAETA_SPILL_PAGEABLE": "3MiB",
         "SAETA_SPILL_FILES": "5MiB",
+        "SAETA_SPILL_COMPRESS": "1",
     }
     done = run_python(program, **environment)
     assert done.stderr == ""
@@ -92,6 +93,7 @@ print(plain)
             "spill_pinned": 1 << 20,
             "spill_pageable": 3 << 20,
             "spill_files": 5 << 20,
+            "spill_compress": True,
         }
     )
 

@@ -122,8 +122,16 @@ class SpillHandle:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table in the packed form, which its tier is charged."""
+        """Bytes of the table in the packed form."""
         return self._handle.nbytes
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes that the table takes where it is: fewer if it left compressed.
+
+        ClosedError for a closed handle.
+        """
+        return self._handle.stored_nbytes
 
     @property
     def priority(self) -> int:
@@ -157,9 +165,9 @@ class SpillHandle:
             return "closed"
 
 
-def spillable(self: Context, table: Table, *, priority: int = 0) -> SpillHandle:
+def spillable(self: Context, table: Table, *, priority: int = 0, compress: bool | None = None) -> SpillHandle:
     """Implements `Context.spillable`."""
-    return SpillHandle(_ipc.spillable(self, table, priority))
+    return SpillHandle(_ipc.spillable(self, table, priority, compress))
 
 
 def spill_statistics(ctx: ContextLike = None) -> dict[str, Any]:

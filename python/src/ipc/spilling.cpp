@@ -40,11 +40,11 @@ private:
 using handle_object = spill_object<spill_handle>;
 using use_object = spill_object<spill_use>;
 
-std::unique_ptr<handle_object> make_handle(const context_object& ctx, const table_object& kept,
-                                           int priority) {
+std::unique_ptr<handle_object> make_handle(const context_object& ctx, const table_object& kept, int priority,
+                                           std::optional<bool> compress) {
   return without_gil([&] {
     return std::make_unique<handle_object>(
-        spillable(std::shared_ptr<context>(ctx.value), *kept.value, priority));
+        spillable(std::shared_ptr<context>(ctx.value), *kept.value, priority, compress));
   });
 }
 
@@ -119,15 +119,18 @@ void bind_spilling(nb::module_& m) {
       .def_prop_ro("closed",
                    [](const handle_object& of) { return without_gil([&] { return of.value()->closed(); }); })
       .def_prop_ro("nbytes", [](const handle_object& of) { return of.value()->bytes(); })
+      .def_prop_ro(
+          "stored_nbytes",
+          [](const handle_object& of) { return without_gil([&] { return of.value()->stored_bytes(); }); })
       .def_prop_ro("priority", [](const handle_object& of) { return of.value()->priority(); })
       .def_prop_ro(
           "context", [](const handle_object& of) { return context_object{of.value()->ctx()}; },
           nb::sig("def context(self) -> saeta._core.Context"));
-  m.def(
-      "spillable", &make_handle, nb::arg("ctx"), nb::arg("table"), nb::arg("priority"),
-      nb::sig(
-          "def spillable(ctx: saeta._core.Context, table: saeta._core.Table, priority: int) -> SpillHandle"),
-      "Keeps a table where it may leave the device.");
+  m.def("spillable", &make_handle, nb::arg("ctx"), nb::arg("table"), nb::arg("priority"),
+        nb::arg("compress").none(),
+        nb::sig("def spillable(ctx: saeta._core.Context, table: saeta._core.Table, priority: int, "
+                "compress: bool | None) -> SpillHandle"),
+        "Keeps a table where it may leave the device.");
   m.def("spill_statistics", &statistics_dict, nb::arg("memory"),
         nb::sig("def spill_statistics(memory: saeta._core.Memory) -> dict[str, typing.Any]"),
         "What became of the handles of a device.");

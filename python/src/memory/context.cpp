@@ -157,6 +157,7 @@ nb::dict options_dict(const context_object& self) {
   result["spill_pinned"] = made_with.spill.pinned.value_or(0);
   result["spill_pageable"] = limit_or_none(made_with.spill.pageable);
   result["spill_files"] = limit_or_none(made_with.spill.files);
+  result["spill_compress"] = made_with.spill.compress;
   return result;
 }
 
@@ -315,8 +316,8 @@ void bind_context(nb::module_& m) {
           "all), `record` (events kept from the start), `staging_threads` (0: the machine's, at most 16), "
           "`staging_pinned` (bytes; None: 96 MiB, and 12 MiB a thread), `host_cache` (bytes of host memory "
           "kept for downloads), and the limits in bytes of the tables of `spillable`: `spill_pinned`, "
-          "`spill_pageable` and `spill_files` (None: no limit). The budget and `spill_dir` have attributes "
-          "of their own."
+          "`spill_pageable` and `spill_files` (None: no limit), and `spill_compress` (whether they leave "
+          "compressed). The budget and `spill_dir` have attributes of their own."
           "\n\nExample:\n"
           "    >>> import saeta as sa\n"
           "    >>> ctx = sa.context('host')\n"
@@ -364,8 +365,8 @@ void bind_context(nb::module_& m) {
            "one. BudgetExceeded, OutOfMemory, ClosedError, UnsupportedError for other kinds.")
       .def(
           "spillable", in_python("saeta._share.spilling", "spillable"),
-          nb::sig(
-              "def spillable(self, table: Table, *, priority: int = 0) -> saeta._share.spilling.SpillHandle"),
+          nb::sig("def spillable(self, table: Table, *, priority: int = 0, compress: bool | None = None) -> "
+                  "saeta._share.spilling.SpillHandle"),
           "Keeps a table that may leave the device while nobody uses it. When a request does not fit, the "
           "tables of unused handles move to the host: to page-locked memory, pageable memory or a file, the "
           "first that has room. Those of the lowest `priority` move first, among them the one that was "
@@ -373,6 +374,10 @@ void bind_context(nb::module_& m) {
           "The handle keeps the table packed: one that is packed already, as every read leaves it, is not "
           "copied; others are gathered by one kernel under the budget of this context. Drop the table after "
           "this call, because a table that is still referenced can't leave.\n\n"
+          "With `compress`, the table leaves compressed where that makes it smaller: kernels of the device "
+          "pack numbers, times, decimals, floats of few digits and text into fewer bits, and it comes back "
+          "equal to the last bit. While such a handle lives, that takes up to 48 MiB of the device's budget. "
+          "None: as `SAETA_SPILL_COMPRESS` says.\n\n"
           "Raises InvalidError for a table of another device, UnsupportedError for types that the IPC format "
           "can't describe, BudgetExceeded if the gathered copy does not fit."
           "\n\nExample:\n"

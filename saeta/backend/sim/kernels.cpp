@@ -345,6 +345,8 @@ const kernel_table& simulated_device::kernels() const noexcept {
       .take = take,
       .cast_numbers = cast_numbers,
       .permute_rows = permute_rows,
+      .compress = compress,
+      .decompress = decompress,
   };
   return table;
 }

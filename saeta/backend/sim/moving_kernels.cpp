@@ -1,5 +1,6 @@
 #include "saeta/backend/sim/queued_kernel.hpp"
 #include "saeta/device/cast.hpp"
+#include "saeta/device/compression.hpp"
 #include "saeta/device/permutation.hpp"
 #include "saeta/device/take.hpp"
 
@@ -226,6 +227,26 @@ void permute_rows(stream_handle stream, const permute_work& work) {
     queue(stream, "permute_rows", work.target, {writing(work.target, work.batches.count, work.width)},
           [stream, work] { reference_kernels().permute_rows(stream, work); });
   }
+}
+
+void compress(stream_handle stream, const compress_work& work) {
+  const auto bytes = static_cast<count>(work.bytes);
+  queue(stream, "compress", work.needed,
+        {reading(work.source, 0, bytes, 1), reading(work.runs, 0, work.run_count, sizeof *work.runs),
+         writing(work.headers, work.blocks, sizeof *work.headers),
+         writing(work.payload, static_cast<count>(work.capacity), sizeof *work.payload),
+         writing(work.needed, 1, sizeof *work.needed)},
+        [stream, work] { reference_kernels().compress(stream, work); });
+}
+
+void decompress(stream_handle stream, const decompress_work& work) {
+  const auto bytes = static_cast<count>(work.bytes);
+  queue(stream, "decompress", work.damaged,
+        {writing(work.target, bytes, 1), reading(work.runs, 0, work.run_count, sizeof *work.runs),
+         reading(work.headers, 0, work.blocks, sizeof *work.headers),
+         reading(work.payload, 0, static_cast<count>(work.units), sizeof *work.payload),
+         writing(work.damaged, 1, sizeof *work.damaged)},
+        [stream, work] { reference_kernels().decompress(stream, work); });
 }
 
 } // namespace saeta::sim

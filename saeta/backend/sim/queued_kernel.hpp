@@ -47,10 +47,12 @@ void queue(stream_handle stream, const char* name, const void* anchor, std::init
   queue(stream, name, anchor, std::span(touched.begin(), touched.size()), std::move(body));
 }
 
-/// The kernels of simulated devices that move rows, convert numbers and permute them.
+/// The kernels of simulated devices that move rows, convert numbers, permute and compress them.
 void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums, taken_count* count);
 void take(stream_handle stream, const take_work& work);
 void cast_numbers(stream_handle stream, const cast_work& work);
 void permute_rows(stream_handle stream, const permute_work& work);
+void compress(stream_handle stream, const compress_work& work);
+void decompress(stream_handle stream, const decompress_work& work);
 
 } // namespace saeta::sim

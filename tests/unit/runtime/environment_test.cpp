@@ -106,7 +106,7 @@ TEST_F(environment_test, an_empty_variable_is_not_set) {
        {"SAETA_BUDGET", "SAETA_RESOURCE", "SAETA_STACK", "SAETA_GUARD", "SAETA_POOL_THRESHOLD",
         "SAETA_BUDGET_WAIT", "SAETA_LOG", "SAETA_RECORD", "SAETA_STAGING_THREADS", "SAETA_STAGING_PINNED",
         "SAETA_HOST_CACHE", "SAETA_SPILL_DIR", "SAETA_SPILL_PINNED", "SAETA_SPILL_PAGEABLE",
-        "SAETA_SPILL_FILES"}) {
+        "SAETA_SPILL_FILES", "SAETA_SPILL_COMPRESS"}) {
     EXPECT_NO_THROW(static_cast<void>(with(name, ""))) << name;
   }
 }
@@ -147,6 +147,8 @@ TEST_F(environment_test, values_up_to_the_limits_are_accepted) {
   EXPECT_EQ(with("SAETA_SPILL_PAGEABLE", "0").spill.pageable, 0U);
   EXPECT_EQ(with("SAETA_SPILL_FILES", "1GiB").spill.files, std::uint64_t{1} << 30);
   EXPECT_EQ(with("SAETA_SPILL_FILES", "").spill.files, spill_options::unlimited);
+  EXPECT_TRUE(with("SAETA_SPILL_COMPRESS", "1").spill.compress);
+  EXPECT_FALSE(with("SAETA_SPILL_COMPRESS", "0").spill.compress);
   EXPECT_GT(with("SAETA_HOST_CACHE", "1%").host_cache, std::uint64_t{1} << 20);
 }
 

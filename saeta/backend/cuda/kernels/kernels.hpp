@@ -40,6 +40,8 @@ void count_taken(stream_handle stream, const take_work& work, std::int64_t* sums
 void take(stream_handle stream, const take_work& work);
 void cast_numbers(stream_handle stream, const cast_work& work);
 void permute_rows(stream_handle stream, const permute_work& work);
+void compress(stream_handle stream, const compress_work& work);
+void decompress(stream_handle stream, const decompress_work& work);
 
 const kernel_table& cuda_kernels() noexcept;
 

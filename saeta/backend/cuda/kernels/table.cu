@@ -22,6 +22,8 @@ const kernel_table& cuda_kernels() noexcept {
       .take = take,
       .cast_numbers = cast_numbers,
       .permute_rows = permute_rows,
+      .compress = compress,
+      .decompress = decompress,
   };
   return table;
 }
