@@ -1,5 +1,10 @@
 // Where a function was called: std::source_location, which clang lacks before 16. One type for all compilers, so
 // that a program of one links with a library of another.
+//
+// @code
+// const source_location here = source_location::current();
+// std::cerr << here.file_name() << ':' << here.line() << '\n';
+// @endcode
 #pragma once
 
 #include "saeta/base/export.hpp"

@@ -12,7 +12,7 @@
 namespace saeta {
 namespace {
 
-using namespace compression;
+using namespace block_format;
 
 constexpr std::size_t words_of_block = block_words;
 using numbers = std::array<std::uint64_t, words_of_block>;

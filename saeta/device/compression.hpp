@@ -79,7 +79,7 @@ struct decompress_work {
 void compress_now(const compress_work& work) noexcept;
 void decompress_now(const decompress_work& work) noexcept;
 
-namespace compression {
+namespace block_format {
 
 inline constexpr std::int64_t block_words = 1024;
 inline constexpr int lanes = 32;
@@ -212,5 +212,5 @@ SAETA_ANY_DEVICE inline bool number_of(Word word, double power, std::int64_t& nu
   return bits == word;
 }
 
-} // namespace compression
+} // namespace block_format
 } // namespace saeta

@@ -106,7 +106,7 @@ void append_runs(const stretch& of, std::size_t bytes, compressed_window& window
                    .width = width,
                    .stride = stride,
                    .floats = floats};
-      window.blocks += compression::blocks_of(run);
+      window.blocks += block_format::blocks_of(run);
       window.runs.push_back(run);
     }
   };
@@ -119,7 +119,7 @@ void append_runs(const stretch& of, std::size_t bytes, compressed_window& window
 
 /// The bytes of a stretch that whole blocks have.
 std::size_t block_bytes(const stretch& of) noexcept {
-  return static_cast<std::size_t>(compression::block_words) * static_cast<std::size_t>(of.width) *
+  return static_cast<std::size_t>(block_format::block_words) * static_cast<std::size_t>(of.width) *
          static_cast<std::size_t>(of.stride);
 }
 

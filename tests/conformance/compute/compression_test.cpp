@@ -15,7 +15,7 @@
 namespace saeta::conformance {
 namespace {
 
-using compression::blocks_of;
+using block_format::blocks_of;
 
 /// A window in host memory, as a kernel leaves it.
 struct compressed {

@@ -124,7 +124,8 @@ TEST_P(compressed_tables, of_the_integration_files_come_back_equal) {
     SCOPED_TRACE(path.string());
     const table expected = ipc::reader::open(path)->read_all(host_);
     const spill_handle kept = spillable(
-        ctx(), ipc::reader::open(path, {.copy = copy_policy::always, .combine_chunks = false})->read_all(ctx()), 0,
+        ctx(),
+        ipc::reader::open(path, {.copy = copy_policy::always, .combine_chunks = false})->read_all(ctx()), 0,
         true);
     for (const spill_tier tier : tiers_here()) {
       SCOPED_TRACE(to_string(tier));

@@ -12,7 +12,7 @@
 namespace saeta::cuda {
 namespace {
 
-using namespace compression;
+using namespace block_format;
 
 constexpr unsigned whole_warp = 0xffffffffU;
 constexpr int warps = block_threads / lanes;
