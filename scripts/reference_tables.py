@@ -144,13 +144,13 @@ def type_rows(ctx: sa.Context) -> list[list[str]]:
         column = sa.from_arrow(array, ctx, as_column=True)
         without_nulls = sa.from_arrow(full[name], ctx, as_column=True)
         rows.append([f"`{column.type.name}`", *cells(column, array, without_nulls)])
-    for type in (sa.DataType("bool8"), "symbol"):  # noqa: A001
-        values = [row % 3 == 0 if type.is_bool8 else f"name {row}" for row in range(ROWS)]
+    for type in ("bool8", "symbol"):  # noqa: A001
+        values = [row % 3 == 0 if type == "bool8" else f"name {row}" for row in range(ROWS)]
         column = sa.column(
             [value if row % 7 != 3 else None for row, value in enumerate(values)], ctx, name="x", type=type
         )
         array = pa.concat_arrays(column.to_arrow().chunks)
-        rows.append([f"`{type.name}`", *cells(column, array, sa.column(values, ctx, name="x", type=type))])
+        rows.append([f"`{type}`", *cells(column, array, sa.column(values, ctx, name="x", type=type))])
     return rows
 
 

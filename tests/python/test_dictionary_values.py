@@ -240,7 +240,9 @@ def test_a_loader_decodes_dictionaries_of_numbers_with_a_dtype(ctx):
         match=r"column 'k' is a dictionary: .*codes=True, both in tensor_options, or dtype=\{'k': ",
     ):
         sa.loader(source, ctx, batch_size=3, to="numpy")
-    with pytest.raises(sa.TypeMismatch, match=r"column 'city' is a dictionary: .*codes=True$"):
+    with pytest.raises(
+        sa.TypeMismatch, match=r"column 'city' is a dictionary: .*choose codes=True, both in tensor_options$"
+    ):
         sa.loader(source, ctx, batch_size=3, to="numpy", columns="city", dtype="float32")
 
 
