@@ -29,7 +29,7 @@ def ctx(request, tmp_path):
             child.spill_dir = before
         return
     device = simulator().Device(0)
-    device.context.budget = 64 * MIB
+    device.context.memory.limit = 64 * MIB
     device.context.spill_dir = tmp_path
     yield device.context
     assert device.races == []
@@ -99,10 +99,9 @@ def test_what_can_not_get_smaller_leaves_as_it_is(ctx):
 def test_batches_and_slices_of_others_return(ctx):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"n": range(20_000), "s": [f"name {n % 100}" for n in range(20_000)]})
-    for source in (sa.from_arrow(frame[50:19_000], ctx), sa.from_arrow(trips(9000).slice(7, 5000), ctx)):
-        expected = source.to_arrow()
-        handle = ctx.spillable(source, compress=True)
-        del source
+    for others in (frame[50:19_000], trips(9000).slice(7, 5000)):
+        expected = sa.from_arrow(others, ctx).to_arrow()
+        handle = ctx.spillable(sa.from_arrow(others, ctx), compress=True)
         handle.spill()
         assert returned(handle).equals(expected)
 
@@ -137,11 +136,11 @@ def test_a_damaged_file_is_an_error_and_not_other_values(tmp_path):
     device.context.spill_dir = tmp_path
     handle = device.context.spillable(sa.from_arrow(trips(5000), device.context), compress=True)
     handle.spill("file")
-    [file] = [
+    file = next(
         os.open(entry, os.O_RDWR)
-        for entry in list(pathlib.Path("/proc/self/fd").iterdir())  # opening one makes another
+        for entry in pathlib.Path("/proc/self/fd").iterdir()
         if entry.exists() and str(entry.readlink()).startswith(f"{tmp_path}/")
-    ]
+    )
     try:
         for at in range(3, handle.stored_nbytes, handle.stored_nbytes // 40):
             before = os.pread(file, 1, at)

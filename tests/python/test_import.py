@@ -44,7 +44,7 @@ for round in range(3):
         del sys.modules[name]
     import saeta as again
     assert again is not first
-    assert (again.Table, again.Error, again.symbols) == (first.Table, first.Error, first.symbols)
+    assert (again.Table, again.Error, again.SymbolTable) == (first.Table, first.Error, first.SymbolTable)
     assert again.errors.Error is again.Error is sys.modules["saeta.errors"].Error
     assert again.context("host") == first.context("host")
     made = again.table({"a": [1, None]}, "host")
