@@ -133,7 +133,7 @@ STRANGERS = {
     "with_columns": "reference/words.html",
     "progress bar": "guides/reading.html",
     "tqdm": "guides/reading.html",
-    "compression": "guides/parquet.html",
+    "compression": "guides/reading.html",
     "lz4": "guides/reading.html",
     "feather": "guides/reading.html",
     "pip install": "install.html",

@@ -42,9 +42,8 @@ class Decoder:
     """
 
     def __init__(self, ctx: Context, plan: Plan, on_host: ReadOnHost | None) -> None:
-        if not ctx.device.startswith(
-            "cuda:"
-        ):  # libcudf's kernels would write to memory that no GPU can reach
+        # In memory of the host libcudf's kernels would write where no GPU can reach.
+        if not ctx.device.startswith("cuda:"):
             raise UnsupportedError(f"cuDF decodes to the memory of a CUDA device, not of '{ctx.device}'")
         self._ctx = ctx
         self.plan = plan
