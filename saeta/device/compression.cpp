@@ -1,7 +1,7 @@
 // The reference of compression.hpp.
 #include "saeta/device/compression.hpp"
 
-#include "saeta/device/kernels.hpp"
+#include "saeta/device/with_width.hpp"
 
 #include <algorithm>
 #include <array>
@@ -341,27 +341,12 @@ bool decompress_block(const decompress_work& work, const word_run& run, std::int
   return true;
 }
 
-/// Calls `run` with a word of the width.
-template <class Run>
-auto with_word(std::int32_t width, Run run) {
-  switch (width) {
-  case 8:
-    return run(std::uint64_t{});
-  case 4:
-    return run(std::uint32_t{});
-  case 2:
-    return run(std::uint16_t{});
-  default:
-    return run(std::uint8_t{});
-  }
-}
-
 } // namespace
 
 void compress_now(const compress_work& work) noexcept {
   *work.needed = 0;
   for (const word_run& run : std::span(work.runs, static_cast<std::size_t>(work.run_count))) {
-    with_word(run.width, [&]<class Word>(Word) {
+    with_width(run.width, [&]<class Word>(Word) {
       for (std::int64_t block = 0; block < blocks_of(run); ++block) {
         compress_block<Word>(work, run, run.first_block + block);
       }
@@ -371,7 +356,7 @@ void compress_now(const compress_work& work) noexcept {
 
 void decompress_now(const decompress_work& work) noexcept {
   for (const word_run& run : std::span(work.runs, static_cast<std::size_t>(work.run_count))) {
-    with_word(run.width, [&]<class Word>(Word) {
+    with_width(run.width, [&]<class Word>(Word) {
       for (std::int64_t block = 0; block < blocks_of(run); ++block) {
         if (!decompress_block<Word>(work, run, run.first_block + block)) {
           ++*work.damaged;
