@@ -37,7 +37,7 @@ def take_one(iterator):
 """
 
 WORK = {
-    "a loader": (211, "[None for _ in load(arrow, to='numpy', codes=True)]"),
+    "a loader": (211, "[None for _ in load(arrow, to='numpy', tensor_options=sa.TensorOptions(codes=True))]"),
     "a loader that permutes": (199, "[None for _ in load(arrow, shuffle='rows')]"),
     "a loader of parquet": (193, "[None for _ in load(parquet)]"),
     "a loader that is left": (131, "take_one(load(parquet))"),

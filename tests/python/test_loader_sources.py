@@ -62,7 +62,7 @@ def test_a_schema_is_for_files_of_both_formats(tmp_path):
     meant = pa.schema([pa.field("row", pa.int64()), pa.field("half", pa.float64(), False)])
     for source in (tmp_path, {tmp_path / "a.arrow": 1, tmp_path / "b.parquet": 1}, tmp_path / "a.arrow",
                    tmp_path / "b.parquet", rows):  # fmt: skip
-        loader = loader_of(source, schema=meant, shuffle="rows")
+        loader = loader_of(source, read_options=sa.ReadOptions(schema=meant), shuffle="rows")
         assert loader.schema.field("row").nullable is True, source
         assert {batch.schema.field("row").nullable for batch in loader} == {True}
 
