@@ -20,7 +20,6 @@ import saeta as sa
 from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from loader_options import grouped
 from property_settings import examples
-from saeta._loader import planning
 from saeta._loader.order import LANES, Order
 from saeta._loader.readings import spans_to_read
 from saeta._loader.records import Batch, Rank
@@ -264,7 +263,7 @@ TEXT = [f"{number * 2_654_435_761 % 4_294_967_296:x}" * 3 for number in range(RO
 @pytest.mark.parametrize("shuffle", EVERY)
 def test_eight_ranks_read_a_file_once(tmp_path, monkeypatch, write, shuffle):
     """Rows in the order of a compressed file are the exception: each rank decodes what it has a part of."""
-    monkeypatch.setattr(planning, "VIEWED_BYTES", 1 << 60)  # views are read without a system call
+    monkeypatch.setattr("saeta._loader.order.VIEWED_BYTES", 1 << 60)  # views are read without a system call
     rows = pa.table({"row": np.arange(ROWS_OF_FILE), "half": np.arange(ROWS_OF_FILE) / 2, "text": TEXT})
     path = write(rows, tmp_path / "a", 5000)
     ranks = [loader_of(path, shuffle=shuffle, batch_size=1000, window="8MiB", rank=rank, world_size=8)

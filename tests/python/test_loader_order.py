@@ -20,8 +20,7 @@ from loader_files import files_of_rows, flat, rows_of, write_ipc, write_parquet
 from loader_options import grouped
 from property_settings import examples
 from saeta._loader.loader import VERSION
-from saeta._loader.order import Order
-from saeta._loader.planning import VIEWED_BYTES
+from saeta._loader.order import VIEWED_BYTES, Order
 from saeta._loader.records import Batch, Rank
 from sim_devices import DEVICES, contexts_of
 
@@ -304,7 +303,7 @@ def test_few_rows(tmp_path, rows):
 def test_any_combination_of_options_yields_each_row_once(
     counts, batch_rows, batch_size, window, shuffle, world_size, resumed, drop_last, compression, least_view
 ):
-    with TemporaryDirectory() as folder, patch("saeta._loader.planning.VIEWED_BYTES", least_view):
+    with TemporaryDirectory() as folder, patch("saeta._loader.order.VIEWED_BYTES", least_view):
         write = partial(write_ipc, compression=compression)
         files = files_of_rows(Path(folder), counts, batch_rows, write)
         options = {

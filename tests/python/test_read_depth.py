@@ -57,10 +57,10 @@ def test_a_scan_passes_at_most_fifteen_functions(host, path):
 
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 49), ({"shuffle": "rows"}, 57), ({"shuffle": "rows", "matrix": True}, 59), ({"to": "table"}, 42)],
+    [({}, 38), ({"shuffle": "rows"}, 47), ({"shuffle": "rows", "matrix": True}, 49), ({"to": "table"}, 31)],
     ids=str,
 )
-def test_the_first_batch_of_a_loader_passes_at_most_twelve_files(host, path, options, most):
+def test_the_first_batch_of_a_loader_passes_at_most_nine_files(host, path, options, most):
     iterators = []  # their ends are not counted
 
     def load():
@@ -71,8 +71,8 @@ def test_the_first_batch_of_a_loader_passes_at_most_twelve_files(host, path, opt
     iterators.clear()
     stays = [file for file, _ in groupby(file for file, _ in functions)]
     assert len(set(functions)) <= most, functions
-    assert len(set(stays)) <= 12, functions
-    assert len(stays) <= 32, stays
+    assert len(set(stays)) <= 9, functions
+    assert len(stays) <= 25, stays
 
 
 def test_sharing_and_opening_a_table_pass_at_most_fifteen_functions_each(host):

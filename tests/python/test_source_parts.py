@@ -126,7 +126,8 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
     direct = RangeFile("d", 6, None, is_direct=True)
     options = readers.ReadOptions(["a"], 1, copy=True, validate=False)
     given = (["a"], (1, 2), True, False, None)
-    assert opened(ranges, options) == ("open_ranges", ranges.fill, "r", 6, *given, ranges.ahead, ranges.fetched)
+    of_ranges = ("open_ranges", ranges.fill, "r", 6, *given, ranges.ahead, ranges.fetched)
+    assert opened(ranges, options) == of_ranges
     assert opened(direct, options) == ("open_ranges", direct.fill, "d", 6, *given, None, direct.fetched)
     assert opened(live, options) == ("open_live", live.fill, "p", *given)
     assert opened("path", options) == ("open_file", "path", *given, True)

@@ -258,7 +258,7 @@ class Batches(Iterator[Any]):
     step: int  # the distance from one batch of the rank to the next one
     cutter: Cutter
     end: _Ending  # stops the windows
-    told: Told
+    told: Told | None  # None: nobody asked for progress
     groups: list[Table] = field(default_factory=list)  # rows of the window that are still to be converted
     made: Iterator[Any] = iter(())  # noqa: RUF009 - it is empty
     is_last: bool = False  # whether all windows were taken
@@ -277,20 +277,20 @@ class Batches(Iterator[Any]):
                     self.place.epoch, self.place.begin, self.place.batch = self.place.epoch + 1, 0, 0
                     raise StopIteration
         except BaseException as failure:
-            self.ended = True
-            self.told.end()
-            _call_to_the_end(windows.stop)
+            self.close()
             if isinstance(failure, Error) and self.is_converting:
                 add_label(failure, windows.place(), ADVICE)
             raise
         self.place.batch += self.step
-        self.told.take()
+        if self.told is not None:
+            self.told.take()
         return batch
 
     def close(self) -> None:
         """Ends the iterator."""
         self.ended = True
-        self.told.end()
+        if self.told is not None:
+            self.told.end()
         _call_to_the_end(self.windows.stop)
 
     def __reduce_ex__(self, protocol: object) -> Never:
@@ -320,7 +320,8 @@ class Batches(Iterator[Any]):
         self.is_converting = True
         size, batches = self.cutter.size, self.features.batches
         turns, slots = self.windows.turns, self.windows.slots
-        self.told.expect(self.groups if turns is not None else self.groups[:1], size, turns)
+        if self.told is not None:
+            self.told.expect(self.groups if turns is not None else self.groups[:1], size, turns)
         while True:
             try:
                 if turns is None:

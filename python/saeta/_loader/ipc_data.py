@@ -29,7 +29,8 @@ from saeta._loader.records import Batch, Load, Selection, Span
 from saeta._loader.refusals import ADVICE
 from saeta.errors import UnsupportedError
 
-SOURCE, SPANS, TAKEN = attrgetter("source"), attrgetter("spans"), attrgetter("taken")
+SOURCE, REGULAR = attrgetter("source"), attrgetter("regular")
+SPANS, TAKEN = attrgetter("spans"), attrgetter("taken")
 
 
 class OfIpc(OfFiles):
@@ -37,7 +38,7 @@ class OfIpc(OfFiles):
 
     def __init__(self, files: list[Listed], chosen: Selection) -> None:
         self.files = list(map(SOURCE, files))
-        if not all(file.regular for file in files):
+        if not all(map(REGULAR, files)):
             files = list(opened(files))
         self._listed = files
         meant = None if chosen.schema is None else schema_of_columns(chosen)
@@ -73,7 +74,7 @@ class OfIpc(OfFiles):
             return [
                 each for file in self._listed for each in _batches_of_file(file, self._chosen, self._meant)
             ]
-        return self._whole_ones(found)
+        return self._whole_ones(found) if self._kept_whole else found
 
     def close(self) -> None:
         if self._planned is not None:
@@ -87,13 +88,14 @@ class OfIpc(OfFiles):
 
     def _whole_ones(self, batches: Iterable[Batch]) -> list[Batch]:
         """Marks the batches that are read as a whole."""
-        most = self._kept_whole or -1  # a batch may have no bytes
+        most = self._kept_whole
         return [batch._replace(whole=batch.whole or batch.nbytes <= most) for batch in batches]
 
     def guess_batches(self) -> list[Batch]:
         if self.has_sizes:
             return []
-        return self._whole_ones(starmap(Batch, self._reader.guess_sizes()))
+        guessed = starmap(Batch, self._reader.guess_sizes())
+        return self._whole_ones(guessed) if self._kept_whole else list(guessed)
 
     def fetch(self, ctx: Context, loads: Sequence[Load]) -> object:
         numbers = dict.fromkeys(span.batch for load in loads for span in load.spans)

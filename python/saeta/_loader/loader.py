@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -20,9 +20,8 @@ from saeta._loader.batches import Batches, Cutter, Features, Source, Windows, ch
 from saeta._loader.codes import make_coders
 from saeta._loader.data import data_of
 from saeta._loader.lanes import ChangedRows
-from saeta._loader.planning import Plan, plan_of
+from saeta._loader.order import Plan, plan_of
 from saeta._loader.records import (
-    Batch,
     Options,
     Place,
     Rank,
@@ -133,6 +132,7 @@ class Loader(Generic[Batch_co]):
             self._features = Features(self._schema, options, coders)
         else:
             self._features = self._changes = Transform(chosen.transform, data, self._ctx, options)
+        self._plan_of = partial(plan_of, data, chosen, steps, options)
         if data.has_sizes:
             _ = self._plan
         self._place = Place(0, 0, 0)  # of the iterator that began last, until the loader is moved
@@ -148,21 +148,13 @@ class Loader(Generic[Batch_co]):
                 require_memory(rows, nbytes, partial(self._data.describe, [Span(number, 0, rows)]))
         return self._plan_of(self._data.batches)
 
-    def _plan_of(self, batches: Sequence[Batch]) -> Plan:
-        chosen, _, options = self._given
-        return plan_of(batches, self._data, chosen, self._steps, options)
-
     def _fetch_guessed(self) -> object:
         """Begins to fetch what is read first, while the sizes of batches in stores are on their way.
 
         Returns what keeps it. Where sizes are not as guessed, some of it is not used. A function gets windows
         step by step, so too much would be fetched for it.
         """
-        if (
-            "_plan" in self.__dict__
-            or self._changes is not None
-            or not (guessed := self._data.guess_batches())
-        ):
+        if self._changes is not None or not (guessed := self._data.guess_batches()):
             return None
         rank = Rank(self._place.begin, self._steps.rank, self._steps.world_size)
         return self._data.fetch(self._ctx, self._plan_of(guessed).order.loads(self._place.epoch, rank))
@@ -310,7 +302,7 @@ class Loader(Generic[Batch_co]):
             )
         steps, begin = self._steps, self._place.begin
         epoch = self._place.epoch
-        fetched = self._fetch_guessed()
+        fetched = None if "_plan" in self.__dict__ else self._fetch_guessed()
         source: Source = self._data
         loads: Any
         if self._changes is None:
@@ -333,7 +325,9 @@ class Loader(Generic[Batch_co]):
         self._place = Place(self._place.epoch, begin, begin)
         self._begun.add(windows)
         cutter, end = Cutter(steps.batch_size), _core._Ending(windows.stop)
-        told = Told(self._progress, f"epoch {epoch}", *self._totals(begin), self._plan.width)
+        told = None
+        if self._progress is not None:
+            told = Told(self._progress, f"epoch {epoch}", *self._totals(begin), self._plan.width)
         return Batches(windows, self._features, self._place, steps.world_size, cutter, end, told)
 
     def _totals(self, begin: int) -> tuple[int, int]:

@@ -21,10 +21,13 @@ from fractions import Fraction
 from itertools import accumulate, repeat
 from math import gcd
 from operator import attrgetter, itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from saeta import _core
-from saeta._loader.records import Batch, Load, Rank, Span, Taken, Window
+from saeta._loader.records import Batch, Load, Options, Rank, Selection, Span, Steps, Taken, Window
+
+if TYPE_CHECKING:
+    from saeta._loader.base import Data
 
 LANES = (48, 24, 16, 8, 4, 2)
 FEW_LANES = 8
@@ -33,6 +36,7 @@ LEAST_LANE = 8  # batches of a lane: the last batch of some lanes is permuted in
 LEAST_WHOLE = 10  # compressed batches of a lane: those that have rows of two lanes may be read twice
 PARTS = 4  # of a lane's window, from different places
 PART_ROWS = 64  # parts of a batch begin at multiples of it, so that bitmaps begin at whole words
+VIEWED_BYTES = 1 << 20  # of a batch of a file
 
 
 # A batch, the first of its rows, the number of rows and of bytes, and whether the batch is read whole even if
@@ -337,6 +341,39 @@ class Order:
         for place, (_, turn) in enumerate(by_lanes):
             places[turn] = place
         return Load(spans, None, places)
+
+
+class Plan(NamedTuple):
+    """What the sizes of batches say about the epochs of a loader."""
+
+    order: Order
+    most: int  # batches that are made at once
+    views: bool  # whether windows may be views of files
+    width: int  # bytes of a row, on average
+
+
+def plan_of(data: Data, chosen: Selection, steps: Steps, options: Options, batches: Sequence[Batch]) -> Plan:
+    """Returns the plan for batches of these sizes, which may be guessed."""
+    all_rows, all_bytes = sum(map(ROWS, batches)), sum(map(NBYTES, batches))
+    width = max(1, -(-all_bytes // max(1, all_rows)))
+    most = max(1, steps.window // width // steps.batch_size)
+    order = Order(
+        batches,
+        batch_size=steps.batch_size,
+        window=None if data.is_table else steps.window,
+        shuffle=steps.shuffle,
+        seed=steps.seed,
+        drop_last=steps.drop_last and chosen.transform is None,  # rows are left out after the function
+        most_rows=most * steps.batch_size if data.is_table and steps.shuffle == "rows" else None,
+        shares=data.shares,
+    )
+    # A view of a small batch takes longer than its copy, and one that is smaller than what is yielded is
+    # copied anyway. A tensor of torch that views a file looks writable, and writing to it would end the
+    # process.
+    count = len(batches)
+    is_large = all_bytes >= VIEWED_BYTES * count and all_rows >= steps.batch_size * count
+    views = is_large and order.lanes == 1 and steps.shuffle != "rows" and options.to != "torch"
+    return Plan(order, most, views, width)
 
 
 def _shares_of_rows(batches: Sequence[Batch], shares: Sequence[tuple[int, float]]) -> list[_Share]:
