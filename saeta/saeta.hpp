@@ -46,6 +46,7 @@
 #include "saeta/observe/counters.hpp"
 #include "saeta/order/ordering.hpp"
 #include "saeta/runtime/runtime.hpp"
+#include "saeta/share/shared_table.hpp"
 #include "saeta/spill/spill.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "saeta/transfer/column_stream.hpp"

@@ -51,12 +51,13 @@ LAYERS: dict[str, frozenset[str]] = {
     "ipc": BELOW_INTEROP | {"interop"},
     "bridge": BELOW_INTEROP | {"interop", "ipc"},
     "spill": BELOW_INTEROP | {"interop", "ipc"},
+    "share": BELOW_INTEROP | {"interop", "ipc"},
     **dict.fromkeys(("backend/host", "backend/cuda"), frozenset({"base", "device"})),
     "backend/sim": frozenset({"base", "executor", "device"}),
     "rmm": BELOW_MEMORY | {"memory"},
     "rapidsmpf": BELOW_INTEROP | {"interop", "ipc", "spill", "rmm"},
     "runtime": BELOW_MEMORY | {"memory", "backend/host", "backend/cuda"},
-    "capi": BELOW_INTEROP | {"interop", "ipc", "spill", "runtime"},
+    "capi": BELOW_INTEROP | {"interop", "ipc", "spill", "share", "runtime"},
 }
 # Folders outside saeta/: they may include every public layer; only tests reach a backend.
 OUTSIDE = ("python", "tests", "bench", "examples")
