@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore abi lint bench docs notebook wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -47,14 +47,8 @@ check: package ## what a change breaks first: lint of what changed, unit tests, 
 test: build ## every test; a GPU that is present is used
 	@ctest --preset dev -j $(JOBS)
 
-thorough: build ## what .ci/run leaves out: a static library in another project, sanitizers over every C++ test
-	@ctest --preset dev -C thorough -R consumer_static
-	@cmake --preset asan -B build/undefined -DSAETA_UNDEFINED_IN_TESTS=ON -DSAETA_FUZZ=OFF
-	@cmake --build build/undefined -j $(JOBS)
-	@ARROW_DEFAULT_MEMORY_POOL=system ctest --test-dir build/undefined -j $(JOBS) --output-on-failure
-	@cmake --preset tsan
-	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan -j $(JOBS)
+thorough: build ## what .ci/run leaves out: sanitizers, fuzzers, the site's tests, wheels, every header alone
+	@JOBS=$(JOBS) scripts/thorough.sh
 
 gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu
@@ -80,11 +74,13 @@ lint: package ## formatting, static checks, types and the structure of the tree
 bench: build ## the benchmarks at a size that takes seconds
 	@scripts/bench.sh $(BUILD)
 
-docs: package ## the documentation as a site in build/site, with its tests
+site: package ## the documentation as a site in build/site
 	@python3 scripts/setup.py --docs
 	@NO_MKDOCS_2_WARNING=1 .deps/venv/bin/python -m mkdocs build --strict --site-dir build/site
-	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 	@echo "build/site/index.html"
+
+docs: site ## the site, with the tests of its links, names, pages and search
+	@.deps/venv/bin/python -m pytest -q -p no:cacheprovider tests/site
 
 notebook: package ## what a newcomer does: README, quick start and tutorial in one notebook, and twelve jobs
 	@python3 scripts/setup.py --notebook

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The quick check: lint of the changed files, the unit tests, and the conformance tests on `host` and `sim`.
-# Takes minutes; .ci/run takes nearly half an hour.
+# Takes minutes; .ci/run takes twenty.
 #
 #   scripts/check.sh [BUILD]     a configured build folder, build/dev by default
 set -euo pipefail

@@ -92,7 +92,8 @@ public:
     return (place.bits ? 0 : bits_bytes_) + place.at;
   }
 
-  /// Adds nothing for 0 bytes. Extends the last step if it copies the bytes before these to where they go.
+  /// Adds a step that copies bytes, or extends the last step where source and target both continue it. Adds
+  /// nothing for 0 bytes.
   /// @param byte  offset in the place
   void add_copy(std::uint64_t source, const slab_place& to, std::uint64_t byte, std::int64_t bytes);
   /// Adds the rows of buffer `index`, which has values of `width` bytes, as they are.

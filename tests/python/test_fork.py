@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-CHILDREN = 20
+CHILDREN = 8
 
 # `run(child)` forks while four threads of the parent allocate, and waits for the child. A child that exceeds
 # the timeout is killed and counts as a failure.

@@ -32,7 +32,7 @@ from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("SAETA_SHARING_ROUNDS", "16"))
 
 
 def test_every_type_can_be_shared(peer: Peer) -> None:

@@ -29,7 +29,8 @@ public:
   void place(std::span<const ipc::byte_range> ranges);
   /// Forgets the memory of ranges, and the bytes in it.
   void forget(std::span<const ipc::byte_range> ranges);
-  /// Adds bytes. Returns whether their owner is kept: they have no place.
+  /// Adds bytes. Copies them to the memory of their range, or keeps their owner where it has none. Returns
+  /// whether the owner is kept.
   bool add(std::uint64_t offset, std::span<const std::byte> content,
            const std::shared_ptr<const void>& owner);
   /// Removes what was added from `offset` on, up to `end`.
