@@ -142,3 +142,13 @@ def test_a_loader_that_is_resumed_asks_for_what_is_left(store):
     store.asked.clear()
     assert len(list(resumed)) == 100
     assert sum(store.asked) < (store.folder / "a.arrow").stat().st_size / 4
+
+
+def test_a_loader_that_is_closed_before_its_sizes_are_known_says_so(store):
+    loader = loader_of(store)
+    loader.close()
+    for asked in (len, iter, lambda it: it.lanes, lambda it: it.state_dict()):
+        with pytest.raises(sa.ClosedError, match="the loader is closed"):
+            asked(loader)
+    assert repr(loader) == "<saeta.Loader of batches of 100, closed>"
+    assert "closed" in loader._repr_html_()

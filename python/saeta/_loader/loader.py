@@ -92,6 +92,7 @@ class Loader(Generic[Batch_co]):
         self._files = files
         self._given = chosen, steps, options
         self._progress = progress
+        self._closed = False
         check_options(options)
         if chosen.engine is not None:
             require_engine(chosen.engine)
@@ -137,12 +138,13 @@ class Loader(Generic[Batch_co]):
             _ = self._plan
         self._place = Place(0, 0, 0)  # of the iterator that began last, until the loader is moved
         self._begun: WeakSet[Windows] = WeakSet()  # of all iterators whose threads may still read
-        self._closed = False
         self._process = os.getpid()
 
     @cached_property
     def _plan(self) -> Plan:
         """What the sizes of the batches of files say. Those of stores are waited for here."""
+        if self._closed and not self._data.has_sizes:
+            raise ClosedError("the loader is closed")
         for number, (rows, nbytes, _) in enumerate(self._data.batches):
             if rows > 8 * nbytes:
                 require_memory(rows, nbytes, partial(self._data.describe, [Span(number, 0, rows)]))
@@ -158,6 +160,11 @@ class Loader(Generic[Batch_co]):
             return None
         rank = Rank(self._place.begin, self._steps.rank, self._steps.world_size)
         return self._data.fetch(self._ctx, self._plan_of(guessed).order.loads(self._place.epoch, rank))
+
+    @property
+    def _ended_early(self) -> bool:
+        """Whether it was closed before the sizes of batches were known, so that nobody can tell them."""
+        return self._closed and not self._data.has_sizes
 
     @property
     def schema(self) -> Schema:
@@ -350,6 +357,8 @@ class Loader(Generic[Batch_co]):
 
     def __repr__(self) -> str:
         size = self._steps.batch_size
+        if self._ended_early:
+            return f"<saeta.Loader of batches of {size}, closed>"
         if self._changes is not None:
             return f"<saeta.Loader of {self._plan.order.rows} rows before transform, batches of {size}>"
         return f"<saeta.Loader of {self._plan.order.rows} rows, {len(self)} batches of {size}>"
@@ -357,6 +366,8 @@ class Loader(Generic[Batch_co]):
     def _facts(self) -> list[tuple[str, str]]:
         """Returns what a notebook shows of the loader."""
         steps = self._steps
+        if self._ended_early:
+            return [("batches", f"of {steps.batch_size:,} rows"), ("place", "closed")]
         rows = f"{self._plan.order.rows:,}"
         batches = "known at the end" if self._changes is not None else f"{len(self):,}"
         return [
