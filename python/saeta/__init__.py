@@ -72,6 +72,8 @@ from saeta._files.scan import Scan, scan_ipc
 from saeta._loader.loader import Loader, loader
 from saeta._loader.records import ReadOptions, TensorOptions
 from saeta._report.info import info
+from saeta._report.read_report import ReadReport
+from saeta._report.reads import profile_read
 from saeta._share.packed import Packed, unpack
 from saeta._share.pickling import unpickling
 from saeta._share.reducers import install_reducers
@@ -144,6 +146,8 @@ __all__ = [  # noqa: RUF022
     "CountedTable",
     # files and training
     "write_ipc",
+    "profile_read",
+    "ReadReport",
     "place",
     "Scan",
     "IpcWriter",
@@ -209,8 +213,8 @@ __all__ = [  # noqa: RUF022
 # Classes of what calls return, which programs name in annotations only: completion leaves them out.
 _RETURNED = {
     *("Buffer", "CountedTable", "Device", "GraphCapture", "IpcWriter", "Loader", "Memory", "MemoryHook"),
-    *("MemoryLog", "MemoryRecording", "MemoryWindow", "Packed", "ParquetWriter", "Scan", "SharedTable"),
-    *("SpillHandle", "StrictMode", "UseToken"),
+    *("MemoryLog", "MemoryRecording", "MemoryWindow", "Packed", "ParquetWriter", "ReadReport", "Scan"),
+    *("SharedTable", "SpillHandle", "StrictMode", "UseToken"),
 }
 
 

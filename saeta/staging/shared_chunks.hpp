@@ -12,6 +12,8 @@
 // Failure   An exception from a step ends everything: no thread waits any longer and no chunk is begun.
 #pragma once
 
+#include "saeta/observe/read_clock.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -134,6 +137,10 @@ private:
     const auto changed = [&] {
       return which.stage.load(std::memory_order_acquire) != seen || failed_ || chunk >= count_;
     };
+    std::optional<timed_part> timed;
+    if (seen == stage::beginning) { // by a thread that waits until the slot's last chunk has arrived
+      timed.emplace(read_part::link);
+    }
     const auto spin_until = clock::now() + most_spinning;
     while (!changed()) {
       if (clock::now() >= spin_until) {

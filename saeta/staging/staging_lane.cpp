@@ -1,6 +1,7 @@
 #include "saeta/staging/staging_lane.hpp"
 
 #include "saeta/base/report.hpp"
+#include "saeta/observe/read_clock.hpp"
 #include "saeta/staging/lane_words.hpp"
 
 #include <algorithm>
@@ -114,6 +115,10 @@ void staging_lane::abandon() noexcept {
 void staging_lane::await(const chunk& which) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds most_spinning{300};
+  if (arrived(which)) {
+    return;
+  }
+  const timed_part timed(read_part::link);
   const auto spin_until = clock::now() + most_spinning;
   while (!arrived(which)) {
     if (clock::now() >= spin_until) {

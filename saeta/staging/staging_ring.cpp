@@ -7,6 +7,7 @@
 #include "saeta/base/required.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/observe/read_clock.hpp"
 #include "saeta/staging/chunk_cutter.hpp"
 #include "saeta/staging/host_pool.hpp"
 #include "saeta/staging/lane_stream.hpp"
@@ -71,6 +72,7 @@ void fetch(std::byte* target, const std::byte* source, std::size_t bytes, const 
     std::memcpy(target, source, bytes);
     return;
   }
+  const timed_part timed(read_part::file, bytes);
   std::size_t position = file.file_offset + static_cast<std::size_t>(source - file.mapped);
   while (bytes != 0) {
     const ssize_t got = ::pread(file.descriptor, target, bytes, static_cast<off_t>(position));
@@ -117,6 +119,7 @@ public:
     const std::size_t begin = chunk * chunk_bytes_ + slice * slice_bytes_;
     const std::size_t end = std::min(end_of(chunk), begin + slice_bytes_);
     if (begin < end) {
+      const timed_part timed(read_part::copy, end - begin);
       gather(pinned(slot) + slice * slice_bytes_, plan_.segments(), begin, end, file_);
     }
   }
@@ -198,6 +201,8 @@ staging_ring::staging_ring(context& ctx, const staging_options& options)
 
 staging_ring::~staging_ring() = default;
 
+std::size_t staging_ring::threads() const noexcept { return pool_->members(); }
+
 buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer_plan& plan, tag label,
                             const file_region& file) {
   require_argument(into, "into");
@@ -215,6 +220,8 @@ buffer staging_ring::upload(const std::shared_ptr<context>& into, const transfer
     pool_->run(tasks, [&](std::size_t, std::size_t task) {
       const std::size_t begin = task * lane_bytes_;
       const std::size_t end = std::min(slab.size(), begin + lane_bytes_);
+      const timed_part timed_task(read_part::task);
+      const timed_part timed(read_part::copy, end - begin);
       // Here the slab itself is the staging chunk.
       gather(target + begin, plan.segments(), begin, end, file);
       ctx_.copies().count().host_to_host.add_call(end - begin);
@@ -403,6 +410,7 @@ void staging_ring::run_chains(std::size_t tasks, const lane_work& work) {
   const auto turn = turn_.lock_shared("a transfer");
   run_on(streams_, [&](const auto& stream_at) {
     pool_->run(tasks, [&](std::size_t member, std::size_t task) {
+      const timed_part timed(read_part::task);
       stream_at(member);
       work(*lanes_[member], member, task);
     });
@@ -443,6 +451,7 @@ std::size_t staging_ring::run_shared(std::size_t chunks, std::size_t slices, sha
       prepare(order[i], i);
     }
     const auto part = [&](std::size_t member, std::size_t task) {
+      const timed_part timed(read_part::task);
       turns.take_part(
           member, task,
           [&](std::size_t slot, std::size_t chunk) { moved.begin(*shared_[slot], slot, chunk); },

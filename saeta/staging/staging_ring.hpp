@@ -58,6 +58,8 @@ public:
   staging_ring& operator=(const staging_ring&) = delete;
   ~staging_ring() override;
 
+  /// Number of threads that fill chunks, callers among them.
+  [[nodiscard]] std::size_t threads() const noexcept;
   /// Uploads the plan's segments into one slab: one allocation, one planned transfer. Gaps of the slab are
   /// undefined.
   /// @param into  a context of the ring's device; its budget is charged

@@ -5,6 +5,7 @@
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/pressure.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/observe/read_clock.hpp"
 #include "saeta/staging/chain_windows.hpp"
 #include "saeta/staging/chunk_route.hpp"
 #include "saeta/staging/chunk_sequence.hpp"
@@ -139,7 +140,10 @@ std::size_t most_slots_for(std::span<const scatter_step> steps) {
 
 void staging_ring::run_in_parallel(std::size_t tasks, const std::function<void(std::size_t task)>& work) {
   const auto turn = turn_.lock("a transfer");
-  pool_->run(tasks, [&](std::size_t, std::size_t task) { work(task); });
+  pool_->run(tasks, [&](std::size_t, std::size_t task) {
+    const timed_part timed(read_part::task);
+    work(task);
+  });
 }
 
 std::size_t staging_ring::landing_bytes(std::size_t slab_bytes, std::uint64_t movement_bytes) const noexcept {
@@ -197,6 +201,7 @@ private:
       return chunks_.cut(first_ + chunk, all_.cut_[slot]);
     }
     void fill(std::size_t slot, std::size_t, std::size_t slice) override {
+      const timed_part timed(read_part::copy);
       all_.fetch_slice(all_.cut_[slot], slice * slice_bytes_, (slice + 1) * slice_bytes_, pinned(slot));
     }
     void end(staging_lane& lane, std::size_t slot, std::size_t) override {
@@ -226,6 +231,7 @@ private:
   void bring_on_host(const chunk_cutter& cutter, chain_windows& windows) {
     std::vector<std::vector<std::byte>> scratch(steps_.size());
     const auto bring = [&](std::size_t member, chunk_chain& chain) {
+      const timed_part timed(read_part::copy);
       cut_chunk& chunk = cut_[member];
       const chunk_cursor next = cutter.cut(chain.at, chunk);
       if (chunk.direct) {
@@ -243,6 +249,7 @@ private:
     by_windows(windows, [&](std::size_t chains) {
       const auto turn = ring_.turn_.lock_shared("a transfer");
       ring_.pool_->run(chains, [&](std::size_t member, std::size_t task) {
+        const timed_part timed(read_part::task);
         windows.process_chain(task, [&](chunk_chain& chain) { return bring(member, chain); });
       });
     });
@@ -250,6 +257,7 @@ private:
 
   void bring_by_lanes(const chunk_cutter& cutter, chain_windows& windows) {
     const auto bring = [&](staging_lane& lane, std::size_t member, chunk_chain& chain) {
+      const timed_part timed(read_part::copy);
       cut_chunk& chunk = cut_[member];
       const chunk_cursor next = cutter.cut(chain.at, chunk);
       auto& staged = lane.next();
@@ -479,6 +487,11 @@ scattered staging_ring::scatter(const std::shared_ptr<context>& into, const scat
     join_in_slab(into, fills_of(plan, slab, cleared));
     chunks.bring(plan.steps);
   }
+  if (read_clock::running() && !ctx_.on_host()) { // so that what follows is not counted with the copies
+    const timed_part timed(read_part::link);
+    ctx_.synchronize(work);
+  }
+  const timed_part timed(read_part::kernels);
   join_in_slab(into, changes_of(plan.moves, slab, nullptr));
 
   std::vector<std::int64_t> tables = plan.tables;

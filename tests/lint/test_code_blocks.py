@@ -21,6 +21,7 @@ RUN_BY = {
     ("docs/guides/c.md", "c"): "tests/python/test_c_page.py",
     ("docs/guides/c.md", "rust"): "tests/python/test_c_page.py",
     ("docs/guides/reading.md", "console"): "tests/python/test_guides.py",
+    ("docs/guides/slow.md", "console"): "tests/python/test_profile_read.py",
     ("docs/reference/cli.md", "console"): "tests/python/test_reference_tables.py",
     ("docs/scale.md", "console"): "tests/lint/test_scale.py",
 }

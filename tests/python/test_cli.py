@@ -51,7 +51,7 @@ def test_version_and_help():
     assert saeta("--version").stdout.strip() == f"saeta {sa.__version__}"
     help_ = saeta("--help")
     assert help_.returncode == 0
-    for command in ("info", "inspect", "demo", "load", "convert", "bench"):
+    for command in ("info", "inspect", "demo", "load", "profile", "convert", "bench"):
         assert command in help_.stdout
     assert "Exit codes" in help_.stdout
 
@@ -73,6 +73,7 @@ def test_every_command_can_print_to_an_ascii_output(tmp_path):
         (["inspect", path], ["Z\\xfcrich.arrow", "Stra\\xdfe...", "wer = \\xdc"]),
         (["inspect", tmp_path / "fehlt-é"], []),
         (["load", path, "--check"], ["ok as pyarrow reads it", "1 file as pyarrow reads them"]),
+        (["profile", path, "--device", "host"], ["Z\\xfcrich.arrow", "bound by"]),
         (["convert", path, copy], ["copie \\xe9.arrow: 1 row"]),
         (["demo", "--rows", 1000], ["checks passed", "ok "]),
         (["info"], ["saeta "]),

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from saeta import _core, cli
 from saeta.cli import app as commands
-from saeta.cli import bench, convert, demo, info, inspect, load
+from saeta.cli import bench, convert, demo, info, inspect, load, profile
 
 
 def run(monkeypatch, module, *arguments):
@@ -82,6 +82,23 @@ def test_every_option_of_load(monkeypatch):
             "columns": "x,y",
             "rounds": 3,
             "check": True,
+            "as_json": True,
+        },
+    )
+
+
+def test_every_option_of_profile(monkeypatch):
+    plain = {"device": None, "budget": None, "columns": None, "rounds": 3, "cold": False, "as_json": False}
+    assert run(monkeypatch, profile, "profile", "a") == (("a",), plain)
+    options = ("--device", "host", "--budget", "1MiB", "--columns", "x,y", "--rounds", 5, "--cold", "--json")
+    assert run(monkeypatch, profile, "profile", "a", *options) == (
+        ("a",),
+        {
+            "device": "host",
+            "budget": "1MiB",
+            "columns": "x,y",
+            "rounds": 5,
+            "cold": True,
             "as_json": True,
         },
     )

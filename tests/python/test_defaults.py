@@ -39,6 +39,7 @@ FUNCTIONS = {
         "replace_read_only": False,
     },
     "saeta.place": {"by": "files", "index": False, "validate": True},
+    "saeta.profile_read": {"rounds": 3, "cold": False},
     "saeta.read_ipc": {"index": False, "validate": True},
     "saeta.read_parquet": {"index": False, "batch_size": 1 << 20, "partitioning": "hive"},
     "saeta.scan_ipc": {"index": False, "window": "128MiB", "in_flight": 2, "validate": True},
@@ -77,6 +78,7 @@ COMMANDS = {
     "inspect": {"as_json": False},
     "demo": {"rows": (6_000_000, 1), "seed": (19_920_102, 0), "as_json": False},
     "load": {"rounds": (1, 1), "check": False, "as_json": False},
+    "profile": {"rounds": (3, 1), "cold": False, "as_json": False},
     "convert": {"level": (None, 1), "batch_size": (None, 1), "as_json": False},
     "bench": {"rounds": (None, 1), "quick": False, "commit": "", "as_json": False},
 }

@@ -184,15 +184,15 @@ def test_sources_that_are_not_paths_are_refused(host, tmp_path):
 
 def test_errors_name_files_that_can_not_be_opened(tmp_path):
     with pytest.raises(sa.MissingFileError, match=f"'{tmp_path}/none' does not exist"):
-        data._is_parquet(Listed(f"{tmp_path}/none"))
+        data.is_parquet(Listed(f"{tmp_path}/none"))
     with pytest.raises(sa.FileError, match=f"can't read '{tmp_path}'"):
-        data._is_parquet(Listed(str(tmp_path)))
+        data.is_parquet(Listed(str(tmp_path)))
     (tmp_path / "short").write_bytes(b"PAR")
     (tmp_path / "long").write_bytes(b"PAR1 and more")
-    assert not data._is_parquet(Listed(f"{tmp_path}/short"))
-    assert data._is_parquet(Listed(f"{tmp_path}/long"))
-    assert data._is_parquet(Listed("s3://bucket/a.parquet"))
-    assert not data._is_parquet(Listed("s3://bucket/a.arrow"))
+    assert not data.is_parquet(Listed(f"{tmp_path}/short"))
+    assert data.is_parquet(Listed(f"{tmp_path}/long"))
+    assert data.is_parquet(Listed("s3://bucket/a.parquet"))
+    assert not data.is_parquet(Listed("s3://bucket/a.arrow"))
     with pytest.raises(sa.FormatError, match=f"{tmp_path}/long"):
         data.data_of(f"{tmp_path}/long", sa.context("host"))
     with pytest.raises(sa.MissingFileError, match="can't read"):

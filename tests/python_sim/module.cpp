@@ -61,11 +61,13 @@ using tiers_of_test = std::tuple<std::uint64_t, std::uint64_t, std::string>;
 
 struct simulated {
   simulated(std::int32_t ordinal, const simulated* beside, bool exportable, bool peers,
-            const std::optional<tiers_of_test>& tiers) {
+            const std::optional<tiers_of_test>& tiers, double seconds_per_mib) {
     sim::options chosen;
     chosen.ordinal = ordinal;
     chosen.how = sim::pace::automatic;
     chosen.peers = peers;
+    chosen.time_per_mib =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds_per_mib));
     chosen.beside = beside == nullptr ? nullptr : beside->device;
     device = sim::device::create(chosen);
     context_options options;
@@ -123,9 +125,10 @@ NB_MODULE(saeta_sim, m) {
   m.def("watch_release", &watch_release);
   m.def("watched_releases", &watched_releases);
   nb::class_<simulated>(m, "Device")
-      .def(nb::init<std::int32_t, const simulated*, bool, bool, const std::optional<tiers_of_test>&>(),
-           nb::arg("ordinal") = 0, nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false,
-           nb::arg("peers") = true, nb::arg("tiers").none() = nb::none())
+      .def(
+          nb::init<std::int32_t, const simulated*, bool, bool, const std::optional<tiers_of_test>&, double>(),
+          nb::arg("ordinal") = 0, nb::arg("beside").none() = nb::none(), nb::arg("exportable") = false,
+          nb::arg("peers") = true, nb::arg("tiers").none() = nb::none(), nb::arg("seconds_per_mib") = 0.0)
       .def_prop_ro("context", [](const simulated& self) { return context_object{self.ctx}; })
       .def_prop_ro("races", &races)
       .def(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from saeta._convert.numbers import require_bytes, require_count
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
-from saeta._files import parquet_set
+from saeta._files import parquet_set, read_clock
 from saeta._files.filesystems import file_error, place_of
 from saeta._files.progress import Counted, batches_of
 from saeta._files.progress import hook as progress_hook
@@ -360,15 +360,16 @@ def take_batches(ctx: Context, decoded: Any) -> Table:
 
 def _take_counted(ctx: Context, reader: Any, counted: Counted | None) -> Table:
     """Takes the batches of a reader of pyarrow, which are counted meanwhile."""
-    if counted is None:
+    if counted is None and read_clock.running is None:
         return take_batches(ctx, reader)
     failures: list[BaseException] = []  # a stream has their text only
 
     def batches() -> Iterator[Any]:
-        for batch in reader:
+        for batch in read_clock.each(reader, "decode"):
             yield batch
             try:
-                counted.add(batch)
+                if counted is not None:
+                    counted.add(batch)
             except BaseException as failure:
                 failures.append(failure)
                 raise
@@ -386,7 +387,11 @@ def read_limited(ctx: Context, batches: LimitedReader, counted: Counted | None =
     """Returns all rows as a table of the context. At no time is more than a batch held twice."""
     tables: list[Table] = []
     try:
-        while (batch := batches.next()) is not None:
+        while True:
+            with read_clock.timed("decode"):
+                batch = batches.next()
+            if batch is None:
+                break
             tables.append(take_batches(ctx, batch))
             if counted is not None:
                 counted.add(batch)

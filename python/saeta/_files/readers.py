@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from saeta import _ipc
 from saeta._convert.pandas_index import without_index
 from saeta._core import Schema
-from saeta._files import batch_numbers
+from saeta._files import batch_numbers, read_clock
 from saeta._files.sources import Live, RemotePlace, open_remote, remote_place, resolve_source
 from saeta._files.stores.ranges import RangeFile
 from saeta.errors import TypeMismatch
@@ -81,7 +81,8 @@ def opened(files: Sequence[Listed]) -> Sequence[Listed]:
             places[number] = place
     if not places:
         return files
-    opened = dict(zip(places, open_remote(list(places.values())), strict=True))
+    with read_clock.timed("file"):
+        opened = dict(zip(places, open_remote(list(places.values())), strict=True))
     return [file._replace(source=opened.get(number, file.source)) for number, file in enumerate(files)]
 
 

@@ -273,7 +273,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
                 "a loader opens files by name"
             )
         found.append(each._replace(source=os.fsdecode(each.source)))
-        of_parquet.append(_is_parquet(found[-1]))
+        of_parquet.append(is_parquet(found[-1]))
     try:
         if not any(of_parquet):
             return OfIpc(found, chosen)
@@ -281,7 +281,7 @@ def data_of(files: Any, ctx: Context, chosen: Selection = ALL) -> Data:
             return _OfParquet([file.source for file in found], files, chosen, ctx)
         runs = [
             (key[0], list(run))
-            for key, run in groupby(found, lambda file: (_is_parquet(file), id(file.filesystem)))
+            for key, run in groupby(found, lambda file: (is_parquet(file), id(file.filesystem)))
         ]
 
         def parts(schema: Any) -> list[Data]:
@@ -301,7 +301,7 @@ def _part(run: list[Listed], chosen: Selection, ctx: Context, parquet: bool) -> 
     return _OfParquet(paths, paths, replace(chosen, filesystem=run[0].filesystem), ctx)
 
 
-def _is_parquet(listed: Listed) -> bool:
+def is_parquet(listed: Listed) -> bool:
     file: str = listed.source
     if file.endswith((".parquet", *IPC_ENDINGS)) and (listed.filesystem is not None or URL.match(file)):
         return file.endswith(".parquet")  # without a request for each file

@@ -6,6 +6,7 @@ from functools import partial
 
 from saeta._convert.tables import concat_tables
 from saeta._core import Context, Schema, Table
+from saeta._files import read_clock
 from saeta._files.progress import Counted
 from saeta._parquet.decoder import Decoder
 from saeta._parquet.ordered_reads import OrderedReads
@@ -25,7 +26,8 @@ def read_whole(decoder: Decoder, counted: Counted | None = None) -> Table:
     try:
         while True:
             try:
-                table = reads.next()
+                with read_clock.timed("decode"):
+                    table = reads.next()
             except BudgetExceeded:
                 if refused == len(tables):
                     raise

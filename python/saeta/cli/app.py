@@ -158,6 +158,44 @@ def load(
 
 
 @app.command(epilog=EXIT_CODES)
+def profile(
+    file: Annotated[
+        str,
+        typer.Argument(help="Arrow IPC or Parquet: a file, a glob, a folder, a URL.", show_default=False),
+    ],
+    device: Device = None,
+    budget: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
+    ] = None,
+    columns: Columns = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Number of timed reads. The one with the median time is shown.")
+    ] = 3,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Take the file out of the page cache before each read.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Shows where the time of a read goes: file, decoding, link and kernels.
+
+    Beside it are the limits of the machine, measured in the same run, and what bounds the read.
+    """
+    from saeta.cli import profile as command
+
+    with report_failures(as_json):
+        command.run(
+            file,
+            device=device,
+            budget=budget,
+            columns=columns,
+            rounds=rounds,
+            cold=cold,
+            as_json=as_json,
+        )
+
+
+@app.command(epilog=EXIT_CODES)
 def convert(
     source: Annotated[Path, typer.Argument(help="Arrow IPC, Parquet or CSV.", show_default=False)],
     target: Annotated[

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 namespace saeta::sim {
 namespace {
@@ -93,6 +95,15 @@ void simulated_device::copy(void* target, const void* source, std::size_t bytes,
     work.body = [to, from, bytes](unsigned part, unsigned parts) {
       const span_of_part now = cut(bytes, part, parts);
       std::memmove(to + now.begin, from + now.begin, now.bytes);
+    };
+  }
+  if (to_device && !from_device && gpu_->time_per_mib.count() != 0) { // without the lock, which others need
+    const auto time = gpu_->time_per_mib * static_cast<std::int64_t>(bytes) / (std::int64_t{1} << 20);
+    work.parts = 1;
+    work.callout = [time, link = &gpu_->link, body = std::exchange(work.body, {})] {
+      const std::lock_guard one_at_a_time(*link);
+      std::this_thread::sleep_for(time);
+      body(0, 1);
     };
   }
   auto queued =

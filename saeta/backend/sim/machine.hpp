@@ -13,8 +13,10 @@
 #include "saeta/backend/sim/scheduler.hpp"
 #include "saeta/executor/background_thread.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <initializer_list>
+#include <mutex>
 #include <span>
 
 namespace saeta::sim {
@@ -45,7 +47,8 @@ private:
 struct gpu {
   gpu(const options& chosen, std::uint64_t fault_seed)
       : ordinal(chosen.ordinal), total_bytes(chosen.total_bytes), memory(chosen.total_bytes),
-        fail_percent(chosen.fail_percent), faults(fault_seed), offers_peers(chosen.peers) {}
+        time_per_mib(chosen.time_per_mib), fail_percent(chosen.fail_percent), faults(fault_seed),
+        offers_peers(chosen.peers) {}
 
   /// Whether an address is memory of the device, own or imported, and its offset in that memory.
   [[nodiscard]] bool contains(const void* pointer) const noexcept;
@@ -66,6 +69,8 @@ struct gpu {
   std::uint64_t next_stream_id = 3; ///< above the default streams' handles
   stream_state* captured_later = nullptr;
   unsigned calls_before_capture = 0;
+  std::chrono::nanoseconds time_per_mib;
+  std::mutex link; ///< held for that time: one copy after the other
   unsigned fail_percent;
   /// Separate from the scheduler's, so that faults do not change the schedule of the calls that succeed.
   random_source faults;

@@ -16,6 +16,7 @@
 
 #include "saeta/device/backend.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,7 +52,9 @@ struct options {
   /// If true, a device's stream ids are 3, 4, 5, ..., and 1 for the legacy default stream, so they coincide
   /// with ids on other devices and on the host. If false, ids are unique in the process.
   bool small_ids = true;
-  bool peers = true;         ///< false: no other device can access its memory, nor it theirs
+  bool peers = true; ///< false: no other device can access its memory, nor it theirs
+  /// Time that the link takes for each MiB that is copied from the host to the device, at least.
+  std::chrono::nanoseconds time_per_mib{0};
   unsigned fail_percent = 0; ///< see set_fail_percent(); applies to a new device
   /// A device whose machine the new one joins. The machine's seed and pace then apply.
   std::shared_ptr<device> beside = nullptr;

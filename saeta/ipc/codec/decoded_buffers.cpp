@@ -4,6 +4,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
+#include "saeta/observe/read_clock.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -70,7 +71,10 @@ std::size_t buffer_decoder::decode(std::span<std::byte> target) {
   if (left_.empty() && fetched_ != of_.packed_bytes) {
     refill();
   }
-  const frame_decoder::part done = decoder_->decode(left_, target);
+  const frame_decoder::part done = [&] {
+    const timed_part timed(read_part::decode);
+    return decoder_->decode(left_, target);
+  }();
   if (done.read == 0 && done.made == 0) {
     throw error(errc::format, concat("its ", of_.packed_bytes, " bytes of ", name_of(of_.codec),
                                      " decode to ", position_, " bytes, the buffer claims ", of_.bytes));

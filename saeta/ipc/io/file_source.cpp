@@ -1,6 +1,7 @@
 #include "saeta/base/checked.hpp"
 #include "saeta/base/os_error.hpp"
 #include "saeta/ipc/io/source.hpp"
+#include "saeta/observe/read_clock.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -87,6 +88,7 @@ file_source::~file_source() {
 }
 
 void file_source::read_at(std::uint64_t offset, std::span<std::byte> target) const {
+  const timed_part timed(read_part::file, target.size());
   const opened from = file();
   std::size_t done = 0;
   while (done != target.size()) {

@@ -6,6 +6,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/observe/read_clock.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -53,6 +54,7 @@ public:
     return fetch_ == nullptr || ranges.empty() ? nullptr : fetch_(ranges);
   }
   void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
+    const timed_part timed(read_part::file, target.size()); // threads of other requests do not count
     if (target.size() <= piece || fetch_ != nullptr) {
       read_piece(offset, target);
       return;
@@ -274,6 +276,7 @@ std::size_t live_source::read_some(std::span<std::byte> target) const {
     return 0;
   }
   check_interrupt();
+  const timed_part timed(read_part::file);
   const std::size_t got = read_some_(target.first(std::min(target.size(), most_at_once)));
   ended_ = got == 0;
   came_ += got;
