@@ -24,12 +24,13 @@ ON_HOST = [page for page in pages_with_programs() if page not in WITH_A_TEST_OF_
 
 
 @pytest.mark.parametrize("page", ON_HOST)
-def test_the_page_prints_the_output_in_its_comments(run_python, page):
+def test_the_page_prints_the_output_in_its_comments(run_python, page, tmp_path):
     text = program(page)
     missing = missing_modules(text)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    done = run_python(text, JAX_PLATFORMS="cpu")
+    # Some pages write files where they are.
+    done = run_python(f"import os; os.chdir({str(tmp_path)!r})\n{text}", JAX_PLATFORMS="cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == promised(text), done.stderr
 
@@ -47,7 +48,9 @@ def test_the_page_prints_the_output_in_its_comments_on_a_gpu(run_python, page, t
         numba_with_a_device()
     file = tmp_path / "guide.py"  # Triton needs the source file of a kernel
     file.write_text(text, encoding="utf-8")
-    done = run_python(f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')")
+    done = run_python(
+        f"import os, runpy; os.chdir({str(tmp_path)!r}); runpy.run_path({str(file)!r}, run_name='__main__')"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == promised(text), done.stderr
 
