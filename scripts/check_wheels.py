@@ -6,7 +6,8 @@
 For each pair of a Python and a pyarrow release, one pip command fills a new environment. In it run the Python
 blocks of the README, the command `saeta`, and programs that use files, stores, loaders, sharing, spilling,
 pyarrow and saeta.cuda. For each wheel a C++ project also builds with CMake against the library inside the
-package. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its message
+package, and what a newcomer does runs (tests/newcomer): README, quick start and tutorial as one notebook, and
+twelve jobs. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its message
 must name the command that helps. Features without pyarrow are tried in an environment without it. --quick
 takes the newest Python alone and the smallest of the C++ programs.
 """
@@ -124,6 +125,10 @@ found.load()
 """
 
 
+# Packages that the first pages and the jobs use in addition to PEERS and those of requirements-notebook.txt.
+OF_NEWCOMERS = ("fsspec", "matplotlib", "pandas", "pytest")
+
+
 class CheckError(Exception):
     """A step failed; the message has its output."""
 
@@ -170,7 +175,19 @@ def check_cpp(python: Path, scratch: Path, quick: bool) -> str:
     return "ok"
 
 
-def check_one(python: str, major: int, wheel: Path, with_cpp: bool, quick: bool) -> dict[str, str]:
+def check_newcomer(inside: Path, install: list[str], scratch: Path) -> str:
+    """Runs tests/newcomer in an environment that has the wheel. The notebook must not be skipped."""
+    requirements = ROOT / "scripts/requirements-notebook.txt"
+    run(inside, *install, "-r", requirements, *OF_NEWCOMERS, folder=scratch)
+    tests = [inside, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    told = run(*tests, ROOT / "tests/newcomer/test_notebook.py", folder=scratch)
+    if "1 passed" not in told:
+        raise CheckError(f"the notebook did not run:\n{told}")
+    run(*tests, ROOT / "tests/newcomer/test_jobs.py", folder=scratch)
+    return "ok"
+
+
+def check_one(python: str, major: int, wheel: Path, first_of_wheel: bool, quick: bool) -> dict[str, str]:
     """Runs all checks in one environment. Returns a row of the table."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -198,7 +215,8 @@ def check_one(python: str, major: int, wheel: Path, with_cpp: bool, quick: bool)
         row["entry point"] = "ok"
         run(inside, "-c", REFUSAL, folder=scratch)
         row["other pyarrow"] = "refused"
-        row["C++"] = check_cpp(inside, scratch, quick) if with_cpp else "-"
+        row["C++"] = check_cpp(inside, scratch, quick) if first_of_wheel else "-"
+        row["notebook"] = check_newcomer(inside, install, scratch) if first_of_wheel else "-"
         check_alone(python, wheel, scratch / "trips.arrow")
         row["without pyarrow"] = "ok"
         row["python"], row["pyarrow"] = state["python"], state["packages"]["pyarrow"]
@@ -239,14 +257,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="the newest Python, the smallest C++ programs")
     options = parser.parse_args()
     rows = []
-    tried_in_cpp: set[Path] = set()
+    seen: set[Path] = set()
     try:
         for python in options.python or find_pythons()[-1 if options.quick else 0 :]:
             wheel = wheel_for(python, options.wheels.resolve())
             for major in options.pyarrow.split(","):
                 print(f"{python}, pyarrow {major}, {wheel.name}", flush=True)
-                rows.append(check_one(python, int(major), wheel, wheel not in tried_in_cpp, options.quick))
-                tried_in_cpp.add(wheel)
+                rows.append(check_one(python, int(major), wheel, wheel not in seen, options.quick))
+                seen.add(wheel)
     except CheckError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,12 @@ JOBS = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.na
 
 def test_there_are_twelve_jobs():
     assert len(JOBS) == 12
+
+
+def test_the_training_is_done_by_torch(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed: the job train was done by NumPy")
+    monkeypatch.chdir(tmp_path)
+    assert runpy.run_path(str(Path(__file__).parent / "train.py"))["to"] == "torch"
 
 
 @pytest.mark.parametrize("job", JOBS, ids=[job.stem for job in JOBS])
