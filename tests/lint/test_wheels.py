@@ -43,6 +43,18 @@ def test_the_description_has_no_relative_links(monkeypatch: pytest.MonkeyPatch) 
         assert bool(found["urls"]) == bool(address)
 
 
+def test_pip_says_which_python_is_needed() -> None:
+    """pip refuses by this field before it builds or compares names of wheels."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = min(
+        int(each.rpartition(".")[2])
+        for each in project["classifiers"]
+        if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", each)
+    )
+    assert project["requires-python"] == f">=3.{oldest}"
+    assert f"Python 3.{oldest} or newer" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_oldest_pyarrow_is_the_same_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["optional-dependencies"]["pyarrow"] == [f"pyarrow>={min(build_wheels.PYARROWS)}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 from random import Random
 
@@ -302,6 +303,18 @@ def test_numbers_are_cast_exactly_or_rounded(device):
         table.cast({"z": "int32"})
     with pytest.raises(sa.TypeMismatch, match="expected a mapping"):
         table.cast("int32")
+
+
+@pytest.mark.parametrize("narrow", ["float32", "float16"])
+def test_floats_are_cast_to_the_nearest_narrower_float(device, narrow):
+    values = [0.1, None, 1 / 3, 65520.0, 1e300, -1e300, 1e-46, -0.0, math.nan, math.inf]
+    wide = sa.column(values, device, name="f", type="float64")
+    arrow = pa.array(values, "float64")
+    expected = arrow.cast(pa.type_for_alias(narrow))  # its safe cast
+    assert str(wide.cast(narrow).to_pylist()) == str(expected.to_pylist())  # a NaN is not equal to itself
+    assert wide.cast(narrow).null_count == 1
+    with pytest.raises(sa.OutOfRange, match="the double in row 0 has no equal int64"):
+        wide.cast("int64")
 
 
 def test_a_cast_converts_only_the_valid_rows_of_a_slice(device):
