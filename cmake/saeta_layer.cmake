@@ -71,8 +71,12 @@ endfunction()
 function(saeta_complete_layer target)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
-  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
-                        VISIBILITY_INLINES_HIDDEN ON)
+  # clang takes the visibility of a function from the namespace around its definition, where g++ takes it from the first
+  # declaration: hidden by default, no function of a header would leave the library. It exports private names as well.
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                          VISIBILITY_INLINES_HIDDEN ON)
+  endif()
   # Functions of ours are not replaced from outside: calls among them may be inlined, and go directly where they are not.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>")
   target_link_libraries(${target} PRIVATE "$<BUILD_INTERFACE:saeta_warnings>")

@@ -438,6 +438,21 @@ def test_after_a_task_closes_the_context_of_its_worker_the_next_opens_it_again()
         assert found["again"]
 
 
+def test_a_worker_that_has_ended_is_no_worker_of_the_process():
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        ended = cluster.workers[0]
+        assert saeta.dask.worker_context("host") != sa.context("host")
+    assert ended in type(ended)._instances, "it is kept, as a traceback may keep it"
+    assert saeta.dask.worker_context("host") == sa.context("host")
+    with pytest.raises(sa.FormatError, match="cut off"):
+        _refused.arrived_refused("cut off")
+
+
 def _close_the_context() -> sa.Context:
     with saeta.dask.worker_context("host") as ctx:
         return ctx

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import dask
 import distributed
+from distributed.core import Status
 from distributed.worker import Worker
 
 from saeta._core import Context, context, devices
@@ -90,12 +91,17 @@ def _find_worker() -> Any:
     try:
         return distributed.get_worker()
     except ValueError:
-        workers = list(Worker._instances)
+        workers = _workers()
         return workers[0] if len(workers) == 1 else None
 
 
 def in_worker_process() -> bool:
-    return len(Worker._instances) > 0
+    return bool(_workers())
+
+
+def _workers() -> list[Any]:
+    """Returns the workers of this process, without ended ones that something still refers to."""
+    return [each for each in Worker._instances if each.status not in (Status.closed, Status.failed)]
 
 
 def _default_budget(worker: Any, device: str) -> int | str | None:
