@@ -1,6 +1,7 @@
 // The broker: a thread that lets other processes open memory of this process and notices when they are done.
 //
 // @code
+// const auto memory = exported::packed(ctx, ipc::pack(orders));
 // const std::shared_ptr<broker> own = broker::own(); // one in a process, made on first use
 // own->add(memory);                                  // until `memory` is dropped, here and by its users
 // const bool here = own->find(memory->token().key) == memory;

@@ -1,8 +1,8 @@
 // A file descriptor that an object owns. A child of fork closes those of its parent.
 //
 // @code
-// const descriptor file = descriptor::opened([] { return ::memfd_create("rows", MFD_CLOEXEC); });
-// const bool closed_in_a_child = file.number() == -1;
+// const descriptor pool = descriptor::opened([&] { return ctx->export_pool(); });
+// const bool closed_in_a_child = pool.number() == -1;
 // @endcode
 //
 // What      To other processes the end of a connection is the sign that it is not needed any more, and a file

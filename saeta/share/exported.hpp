@@ -2,7 +2,7 @@
 //
 // @code
 // // What saeta::share does: the packed form of a table in memory that other processes can open.
-// const std::shared_ptr<exported> memory = exported::packed(ctx, ipc::pack(trips));
+// const std::shared_ptr<exported> memory = exported::packed(ctx, ipc::pack(orders));
 // broker::own()->add(memory); // other processes open it by `memory->token()`
 // @endcode
 //

@@ -1,7 +1,7 @@
 // The token of a shared table: what another process of the same user on this machine opens it by.
 //
 // @code
-// const shared_table shared = share(trips);                          // keep it until it has been opened
+// const shared_table shared = share(orders);                         // keep it until it has been opened
 // const std::vector<std::byte> message = shared.token().to_bytes();  // some hundred bytes, by any channel
 // const share_token token = share_token::from_bytes(message);        // in the other process
 // @endcode

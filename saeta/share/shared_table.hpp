@@ -1,7 +1,7 @@
 // Tables in several processes: one process shares a table, others of the same user open it without a copy.
 //
 // @code
-// const shared_table shared = share(trips);                            // on the host one copy, then none
+// const shared_table shared = share(orders);                   // on the host one copy, then none
 // const std::vector<std::byte> message = shared.token().to_bytes();    // send it in any way
 // // In another process of the same user on this machine:
 // const table found = open_shared(ctx, share_token::from_bytes(message)); // a view of the same memory
@@ -64,6 +64,7 @@ private:
 /// A shared table in its packed form, for programs that check or unpack it later, or open it where it lies.
 ///
 /// @code
+/// const share_token token = share(orders).token();
 /// const opened_form found = opened_form::open(token, [&](const share_token&, bool) { return ctx; });
 /// const table rows = ipc::unpack(found.home, found.metadata, found.body, validation::structure);
 /// @endcode
