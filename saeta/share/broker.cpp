@@ -279,15 +279,16 @@ struct SAETA_LOCAL broker::state {
       return;
     }
     spare.close();
-    const descriptor connection = descriptor::opened(
-        [this] { return ::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
-    if (connection.is_open()) { // otherwise another thread has used the descriptor that was just closed
-      static_cast<void>(
-          send_now(connection.number(), reply_code::failed,
-                   bytes_of(concat("the process that exported the buffer can't open a connection: ",
-                                   std::generic_category().message(failure)))));
+    { // closed before there is another spare one
+      const descriptor connection = descriptor::opened(
+          [this] { return ::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+      if (connection.is_open()) { // otherwise another thread has used the descriptor that was just closed
+        static_cast<void>(
+            send_now(connection.number(), reply_code::failed,
+                     bytes_of(concat("the process that exported the buffer can't open a connection: ",
+                                     std::generic_category().message(failure)))));
+      }
     }
-    spare = {};
     spare = make_spare();
   }
 

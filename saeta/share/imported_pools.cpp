@@ -64,7 +64,7 @@ void import_pool(const context& home, const std::shared_ptr<pool_list>& all,
 } // namespace
 
 buffer open_device_bytes(const std::shared_ptr<context>& home, const share_token& token,
-                         std::span<const std::byte> shared, std::shared_ptr<lease> held) {
+                         std::span<const std::byte> shared, std::shared_ptr<lease> held, std::string tag) {
   shared_bytes which;
   if (shared.size() != sizeof which) {
     throw error(errc::format,
@@ -89,7 +89,7 @@ buffer open_device_bytes(const std::shared_ptr<context>& home, const share_token
     }
     pool = entry->imported;
   }
-  return pool->open_bytes(home, which, std::move(held), "share");
+  return pool->open_bytes(home, which, std::move(held), std::move(tag));
 }
 
 std::vector<std::string> imported_brokers(const context& home) {

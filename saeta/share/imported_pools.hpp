@@ -16,7 +16,8 @@ namespace saeta::sharing {
 /// @param shared  what the other process said about them, as it made it of `shared_bytes`
 /// @param held  the lease, which ends after their last use
 [[nodiscard]] buffer open_device_bytes(const std::shared_ptr<context>& home, const share_token& token,
-                                       std::span<const std::byte> shared, std::shared_ptr<lease> held);
+                                       std::span<const std::byte> shared, std::shared_ptr<lease> held,
+                                       std::string tag);
 
 /// The brokers whose pools are imported for the device. A pool is dropped when the process that has it ends,
 /// and with the contexts of the device.

@@ -101,7 +101,8 @@ void open_on_device(opened_form& into, const share_token& token, leased found, p
     into.metadata.assign(metadata.begin(), metadata.end());
   }
   if (sizes.body != 0) {
-    into.body = saying(opening, [&] { return open_device_bytes(into.home, token, shared, found.held); });
+    into.body =
+        saying(opening, [&] { return open_device_bytes(into.home, token, shared, found.held, "share"); });
   }
 }
 
@@ -207,6 +208,12 @@ void post_shared(const share_token& token) {
 }
 
 void note_shared_arrival(const share_token& token) {
+  if (const std::shared_ptr<broker> own = broker::running(); own != nullptr && own->name() == token.broker) {
+    if (const std::shared_ptr<exported> memory = own->find(token.key)) {
+      own->note_arrival(memory);
+    }
+    return;
+  }
   try {
     saying(opening, [&] { static_cast<void>(ask(token.broker, open_kind(token), token.key)); });
   } catch (const error& failure) {
@@ -216,17 +223,23 @@ void note_shared_arrival(const share_token& token) {
   }
 }
 
-buffer open_shared_bytes(const std::shared_ptr<context>& ctx, const share_token& token) {
+buffer open_shared_bytes(const std::shared_ptr<context>& ctx, const share_token& token, std::string tag) {
   require_argument(ctx, "ctx");
   const std::shared_ptr<broker> own = broker::own();
-  if (token.broker == own->name()) {
-    if (const std::shared_ptr<exported> memory = own->find(token.key)) {
+  const bool here = token.broker == own->name();
+  leased found;
+  if (here) {
+    const std::shared_ptr<exported> memory = own->find(token.key);
+    if (memory == nullptr) {
+      throw error(errc::closed,
+                  "the buffer is not shared any more: keep it, or its handle, until it is opened");
+    }
+    if (memory->body().present()) {
       return memory->body();
     }
-    throw error(errc::closed,
-                "the buffer is not shared any more: keep it, or its handle, until it is opened");
+  } else {
+    found = ask(token.broker, request_kind::open, token.key);
   }
-  leased found = ask(token.broker, request_kind::open, token.key);
   std::uint64_t bytes = 0;
   if (found.reply.size() >= sizeof bytes) {
     std::memcpy(&bytes, found.reply.data() + found.reply.size() - sizeof bytes, sizeof bytes);
@@ -236,9 +249,9 @@ buffer open_shared_bytes(const std::shared_ptr<context>& ctx, const share_token&
                 concat("the handle is of ", token.nbytes, " bytes, but the shared buffer has ", bytes));
   }
   if (found.reply.empty()) {
-    return buffer::allocate(ctx, 0, ctx->work_stream(), "share");
+    return buffer::allocate(ctx, 0, ctx->work_stream(), std::move(tag));
   }
-  return open_device_bytes(ctx, token, found.reply, std::move(found.held));
+  return open_device_bytes(ctx, token, found.reply, std::move(found.held), std::move(tag));
 }
 
 std::vector<std::string> imported_brokers(const context& ctx) { return sharing::imported_brokers(ctx); }

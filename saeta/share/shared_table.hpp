@@ -92,7 +92,8 @@ void note_shared_arrival(const share_token& token);
 /// Opens bytes of a GPU that `exported::bytes` shares in another process, as writable external memory; in the
 /// process that shares them, returns the memory itself. @throws error as open_shared; exchange if they are not
 /// `token.nbytes`.
-[[nodiscard]] buffer open_shared_bytes(const std::shared_ptr<context>& ctx, const share_token& token);
+[[nodiscard]] buffer open_shared_bytes(const std::shared_ptr<context>& ctx, const share_token& token,
+                                       std::string tag = "share");
 /// The brokers whose pools of GPU memory are imported for a device, in order to open their tables and bytes.
 [[nodiscard]] std::vector<std::string> imported_brokers(const context& ctx);
 /// Closes the connections to other processes that are kept for the next open.

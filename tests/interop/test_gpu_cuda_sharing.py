@@ -2,7 +2,7 @@
 need neither are in tests/python/test_cuda_sharing.py.
 
 A kernel that spins for some 5 ms runs before each tested access. To see the first test fail, remove the lease
-in `_reply` (python/saeta/_share/broker.py).
+in `answer` (saeta/share/broker.cpp).
 """
 
 from __future__ import annotations

@@ -20,7 +20,19 @@ from hypothesis import strategies as st
 import saeta as sa
 from cuda_module import cuda, simulated
 from cuda_peer import Peer, RefusedError, handle
-from saeta._share import wire as _wire
+from saeta import _core
+from share_wire import (
+    DONE,
+    FAILED,
+    FORBIDDEN,
+    OPEN,
+    POOL,
+    FalseBroker,
+    connect,
+    limits,
+    receive,
+    request,
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +87,6 @@ def test_serialize_accepts_a_memory_pool(some_handle: bytes) -> None:
         cuda.Context(0).open_ipc_buffer(some_handle)
 
 
-def test_the_importer_checks_the_user_of_the_exporter(monkeypatch: Any) -> None:
-    with Peer("sim") as exporter, simulated():
-        text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
-        monkeypatch.setattr(os, "geteuid", lambda: 65534)
-        with pytest.raises(PermissionError, match="the buffer was exported by user"):
-            cuda.Context(0).open_ipc_buffer(handle(text))
-
-
 def test_the_exporter_refuses_other_users() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
@@ -92,9 +96,14 @@ def test_the_exporter_refuses_other_users() -> None:
         importer.run("os.setuid(65534)")
         with pytest.raises(RefusedError, match="was exported by user 0, this process is of user 65534"):
             importer.run(f"opened_handle({text!r})")
-        importer.run("os.geteuid = lambda: 0")
-        with pytest.raises(RefusedError, match=r"PermissionError.*exported by user 0, not by user 65534"):
-            importer.run(f"opened_handle({text!r})")
+        name = handle(text)._handle.broker
+        said = importer.run(f"""
+import socket
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect(b"\\0" + {name!r})
+result = connection.recv(1000)
+""")
+        assert said == bytes([FORBIDDEN]) + b"the buffer was exported by user 0, not by user 65534"
         del buffer
     assert importer.errors == ""
 
@@ -112,7 +121,7 @@ def test_silent_connections_do_not_block_others() -> None:
         silent = [raw(text) for _ in range(100)]
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
         assert silent[0].recv(100) == b"", "the first connection was closed for a later one"
-        exporter.run("_broker._REQUEST_TIMEOUT = 0.1")
+        exporter.run("_core._share_limits(silent=0.1)")
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
         for each in silent:
             with contextlib.suppress(ConnectionError):
@@ -167,13 +176,15 @@ def test_silent_connections_of_another_user_close_none_of_the_exporters_user() -
             assert other.stdin is not None
             assert other.stdout is not None
             assert other.stdout.readline() == "ready\n"
+            before = exporter.run("result = len(os.listdir('/proc/self/fd'))")
             for count in (200, 400):
                 other.stdin.write("200\n")
                 other.stdin.flush()
                 assert other.stdout.readline() == f"{count}\n"
                 assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
                 assert is_open(own)
-            assert exporter.run("result = len(_broker.own()._peers)") < 10, "those of its own user"
+            here = exporter.run("result = len(os.listdir('/proc/self/fd'))")
+            assert here < before + 10, "it keeps connections of its own user alone"
             other.stdin.close()
         own.close()
     assert exporter.errors == ""
@@ -197,20 +208,23 @@ def test_a_context_handle_of_0_is_the_default(monkeypatch: Any) -> None:
             cuda.Context(0, handle=1)
 
 
-def test_a_forked_child_exports_through_its_own_broker() -> None:
+def test_a_buffer_is_exported_once_by_a_broker() -> None:
+    """Another user, like a child of fork, gets a broker of its own. A child can't use a GPU of its parent."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
     program = """
 made = ctx.buffer_from_data(b"abc")
 kept = made.export_for_ipc()
-_broker._own = None  # simulates a fork, because a forked child can't use a GPU
+same = made.export_for_ipc()._handle == kept._handle
+os.seteuid(65534)
 again = made.export_for_ipc()._handle
-own = _broker.own()
-result = (again.broker == own.name, again.broker != kept._handle.broker, own.find(again.token) is not None,
-          export(made))
+own = _core._broker_name()
+result = (same, again.broker == own, again.broker != kept._handle.broker,
+          _core._find_shared(again.token) is not None, again.token != kept._handle.token)
+os.seteuid(0)
 """
-    with Peer("sim") as exporter, simulated():
-        *seen, text = exporter.run(program)
-        assert seen == [True, True, True]
-        assert cuda.Context(0).open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
+    with Peer("sim") as exporter:
+        assert exporter.run(program) == (True, True, True, True, True)
     assert exporter.errors == ""
 
 
@@ -221,42 +235,66 @@ def test_invalid_requests_are_refused(said: bytes) -> None:
         with raw(text) as talker:
             talker.send(said)
             reply = talker.recv(1000)
-            assert reply[0] == _wire.FAILED
+            assert reply[0] == FAILED
             assert b"does not know this request" in reply
             assert talker.recv(1000) == b""
         assert cuda.Context(0).open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
     assert exporter.errors == ""
 
 
-def test_the_reply_of_an_exporter_is_validated(monkeypatch: Any) -> None:
+def test_the_reply_of_an_exporter_is_validated() -> None:
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
-        exporter.run(
-            "entry = made._exported\nright = entry.shared\n"
-            "def with_numbers(*numbers):\n"
-            "    entry.shared = right[:72] + b''.join(each.to_bytes(8, 'little') for each in numbers)\n"
-        )
+        known = handle(text)._handle
+        with connect(known.broker) as connection:
+            connection.send(request(OPEN, known.token))
+            right = receive(connection)[0][1:]
+        replied = right
+
+        def answer(connection: socket.socket) -> None:
+            connection.send(bytes([DONE]) + replied)
+
+        false = FalseBroker(answer)
+        other = cuda.IpcMemHandle._make(known._replace(broker=false.name))
+        with pytest.raises(OSError, match="sent no descriptor of its pool"):
+            ctx.open_ipc_buffer(other)
+
+        def answer_or_forward(connection: socket.socket) -> None:
+            if forwarding.said != request(POOL, known.token):
+                return answer(connection)
+            with connect(known.broker) as there:
+                there.send(forwarding.said)
+                data, descriptors = receive(there)
+            socket.send_fds(connection, [data], descriptors)
+            for each in descriptors:
+                os.close(each)
+            return None
+
+        forwarding = FalseBroker(answer_or_forward)
+        other = cuda.IpcMemHandle._make(known._replace(broker=forwarding.name))
         for numbers in [(1, 2, 0, 3), (1, 100, 98, 3), (1, 100, 2**64 - 1, 3)]:
-            exporter.run(f"with_numbers(*{numbers})")
+            replied = right[:72] + b"".join(each.to_bytes(8, "little") for each in numbers)
             with pytest.raises(sa.FormatError, match=r"3 bytes at .* exceed an allocation of"):
-                ctx.open_ipc_buffer(handle(text))
-        exporter.run("entry.shared = right[8:]")
+                ctx.open_ipc_buffer(other)
+        replied = right[8:]
         with pytest.raises(sa.FormatError, match="has 104 bytes, not 96"):
-            ctx.open_ipc_buffer(handle(text))
-        exporter.run("entry.shared = b'\\0' * 72 + right[72:]")
+            ctx.open_ipc_buffer(other)
+        replied = b"\0" * 72 + right[72:]
         with pytest.raises(sa.DeviceError, match="do not describe an allocation"):
-            ctx.open_ipc_buffer(handle(text))
-        exporter.run("entry.shared = right")
+            ctx.open_ipc_buffer(other)
+        replied = right
+        assert ctx.open_ipc_buffer(other).to_pybytes() == b"abc"
         assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"abc"
-        assert exporter.run(
-            "result = wait_until(lambda: sum(each.lease is not None for each in _broker.own()._peers) == 0)"
-        )
+        _core._close_idle_connections()
+        for each in (false, forwarding):
+            each.close()
+        exporter.run("del made\ngc.collect()")
+        assert exporter.run("result = wait_until(lambda: ctx.bytes_allocated == 0)"), "no lease has stayed"
 
 
-def test_waiting_for_an_exporter_times_out(monkeypatch: Any) -> None:
-    monkeypatch.setattr(_wire, "WAIT", 0.2)
-    with Peer("sim") as exporter, simulated():
+def test_waiting_for_an_exporter_times_out() -> None:
+    with limits(wait=0.2), Peer("sim") as exporter, simulated():
         text = exporter.run("made = ctx.buffer_from_data(b'abc')\nresult = export(made)")
         os.kill(exporter.pid, signal.SIGSTOP)
         os.waitpid(exporter.pid, os.WUNTRACED)  # until the process has stopped

@@ -2,7 +2,7 @@
 
 The other process is real. The memory of a simulated device is an anonymous file, which both processes map. To
 see the tests fail, remove the offset in `open_bytes` (saeta/memory/loans/imported_pool.cpp), the lease in
-`_reply` (python/saeta/_share/broker.py), or `synchronize_handover` in `share_bytes`.
+`answer` (saeta/share/broker.cpp), or `synchronize_handover` in `share_bytes`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 import saeta as sa
 from cuda_module import DEVICES, cuda, opened, run_pyarrows_tests, simulated
 from cuda_peer import Peer, RefusedError, handle
-from saeta._share import pools
+from saeta import _core
 from sim_devices import simulator
 from threads import run_in_threads
 from waiting import eventually
@@ -64,8 +64,8 @@ def content(size: int) -> bytes:
     return bytes(np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8))
 
 
-def pool_is_imported(text: str) -> bool:
-    return handle(text)._handle.broker in [broker for broker, _ in pools._pools]
+def pool_is_imported(ctx: Any, text: str) -> bool:
+    return handle(text)._handle.broker in _core._imported_brokers(ctx.saeta)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -108,7 +108,7 @@ def test_imported_memory_outlives_the_exporter(ctx: Any, kind: str, way: str) ->
         text = exporter.run("made = ctx.buffer_from_data(b'x' * 100_000)\nresult = export(made)")
         unopened = exporter.run("other = ctx.buffer_from_data(b'y')\nresult = export(other)")
         opened = ctx.open_ipc_buffer(handle(text))
-        assert pool_is_imported(text)
+        assert pool_is_imported(ctx, text)
         getattr(exporter, way)()
         assert opened.to_pybytes() == b"x" * 100_000
         opened.copy_from_host(b"z", position=5)
@@ -117,7 +117,7 @@ def test_imported_memory_outlives_the_exporter(ctx: Any, kind: str, way: str) ->
             with pytest.raises(OSError, match="the process that exported the buffer has ended"):
                 ctx.open_ipc_buffer(handle(each))
     assert exporter.errors == ""
-    assert eventually(lambda: not pool_is_imported(text)), "the pool of an ended process is closed"
+    assert eventually(lambda: not pool_is_imported(ctx, text)), "the pool of an ended process is closed"
 
 
 def test_the_exporter_keeps_memory_that_others_have_open(ctx: Any, exporter: Peer) -> None:
@@ -323,21 +323,17 @@ def test_a_wrong_token_opens_nothing(ctx: Any, exporter: Peer) -> None:
         ctx.open_ipc_buffer(cuda.IpcMemHandle._make(known._replace(token=bytes(16))))
 
 
-def test_a_pool_is_imported_once(monkeypatch: Any) -> None:
-    made = []
-    imported = sa._core._ImportedPool
-
-    def spy(*arguments: Any) -> Any:
-        made.append(arguments)
-        return imported(*arguments)
-
-    monkeypatch.setattr(sa._core, "_ImportedPool", spy)
+def test_a_pool_is_imported_once() -> None:
+    """Each import is a connection to the exporter that stays open, beside that of the lease."""
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
+        counts = []
         for turn in range(5):
             text = exporter.run(f"made = ctx.buffer_from_data(b'%d' % {turn})\nresult = export(made)")
             assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"%d" % turn
-    assert len(made) == 1
+            assert pool_is_imported(ctx, text)
+            counts.append(exporter.run("result = len(os.listdir('/proc/self/fd'))"))
+    assert counts == counts[:1] * 5
 
 
 def test_threads_open_and_close_handles_concurrently(ctx: Any, exporter: Peer) -> None:
@@ -397,13 +393,19 @@ import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 made = ctx.buffer_from_data(b"abc")
 handle = made.export_for_ipc()
-name = _broker.own().name
+name = _core._broker_name()
 reading, writing = os.pipe()
+
+def broker_threads():
+    tasks = os.listdir("/proc/self/task")
+    return sum(open(f"/proc/self/task/{each}/comm").read() == "saeta-broker\\n" for each in tasks)
+
 child = os.fork()
 if child == 0:
-    own = _broker.own()
-    alive = any(each.name == "saeta broker" for each in threading.enumerate())
-    os.write(writing, repr((own.name != name, alive, own.find(handle._handle.token) is None)).encode())
+    own = _core._broker_name()
+    alive = wait_until(lambda: broker_threads() == 1)
+    found = _core._find_shared(handle._handle.token)
+    os.write(writing, repr((own != name, alive, found is None)).encode())
     os.closerange(0, 3)
     time.sleep(100)
     os._exit(0)
@@ -417,9 +419,11 @@ result = (os.read(reading, 1000).decode(), child, handle.serialize().to_pybytes(
             assert seen == "(True, True, True)"
             opened = ctx.open_ipc_buffer(handle(text))
             assert opened.to_pybytes() == b"abc"
-            assert pool_is_imported(text)
+            assert pool_is_imported(ctx, text)
             exporter.kill()
-            assert eventually(lambda: not pool_is_imported(text)), "the child must not keep the pool alive"
+            assert eventually(lambda: not pool_is_imported(ctx, text)), (
+                "the child must not keep the pool alive"
+            )
             with pytest.raises(OSError, match="has ended"):
                 ctx.open_ipc_buffer(handle(text))
             del opened

@@ -98,10 +98,17 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def test_a_program_that_closed_all_descriptors_exits_silently(run_python):
-    program = """
-import io, os, socket, threading
+    program = '''
+import io, os, subprocess, sys
 import saeta as sa
-from saeta._core import _Connection, _Lease
+
+OTHER = """
+import sys
+import saeta as sa
+kept = sa.table({"a": [1]}, "host").share()
+print(kept.to_bytes().hex(), flush=True)
+sys.stdin.read()
+"""
 
 table = sa.table({"a": list(range(9))}, "host")
 shared = table.share()
@@ -109,14 +116,13 @@ read_end, write_end = os.pipe()
 os.write(write_end, table.to_ipc_bytes(format="stream"))
 scan = sa.scan_ipc(f"/dev/fd/{read_end}", "host")
 next(scan)
-exporter = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-exporter.bind("")  # an automatic abstract name
-exporter.listen()
-name = exporter.getsockname()[1:]
-lease = _Lease([], name, _Connection(name, 1.0), b"ended")
+command = [sys.executable, "-c", OTHER]
+exporter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+token = sa.SharedTable.from_bytes(bytes.fromhex(exporter.stdout.readline()))
+opened = sa.open_shared(token)
 os.closerange(3, 256)  # like a program that daemonizes
 print("done", flush=True)
-del lease, scan, shared
-"""
+del opened, scan, shared
+'''
     done = run_python(program)
     assert (done.stdout.strip(), done.stderr, done.returncode) == ("done", "", 0)

@@ -6,7 +6,6 @@ The other processes are real. SAETA_SHARING_ROUNDS=5000 makes a longer run.
 
 from __future__ import annotations
 
-import errno
 import gc
 import multiprocessing
 import os
@@ -17,6 +16,7 @@ import sys
 import time
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from socket import send_fds
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ import arrow_data
 import pickled_work
 import saeta as sa
 from saeta import _core
-from saeta._share import broker, tables, wire
-from sharing_peer import Peer, charged, received, sent
+from saeta._share import tables
+from share_wire import DONE, SIZES, FalseBroker, limits
+from sharing_peer import Peer, charged, few_descriptors, received, sent
 from waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -61,7 +62,7 @@ def test_shared_memory_is_read_only(peer: Peer) -> None:
 def test_the_file_of_a_table_is_sealed() -> None:
     token = sa.table({"a": np.arange(9)}, "host").share()
     assert token._entry is not None
-    number = token._entry.kept.file.number
+    number = token._entry.file
     for change in (
         lambda: os.pwrite(number, b"x", 0),
         lambda: os.ftruncate(number, 1),
@@ -205,7 +206,7 @@ def test_a_table_opened_by_two_threads_at_once_is_shared_by_its_own_token() -> N
     with Peer() as first:
         (text,) = first.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
         table = sa.open_shared(received(text))
-        assert tables._open(received(text), None, True) is table
+        assert tables._open(received(text)._place, None, True) is table
         gc.collect()
         assert table.share()._place == received(text)._place
 
@@ -224,10 +225,10 @@ def test_receiving_one_message_does_not_release_another(reducers: Any, peer: Pee
 def test_a_process_can_send_a_table_to_itself(reducers: Any) -> None:
     before = charged()
     message = bytes(ForkingPickler.dumps(sa.table({"a": [1, 2]}, "host")))
-    assert broker.own().posted()
+    assert _core._posted_shared()
     restored = pickle.loads(message)
     assert restored["a"].to_pylist() == [1, 2]
-    assert not broker.own().posted()
+    assert not _core._posted_shared()
     del restored
     assert eventually(lambda: charged() == before)
 
@@ -250,16 +251,15 @@ del table
 
 
 def test_sharing_works_again_after_running_out_of_descriptors(monkeypatch: Any) -> None:
-    def refused(*_: object) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
     table = sa.table({"a": [1, 2]}, "host")
     in_destructors: list[object] = []
     with monkeypatch.context() as patched:
-        patched.setattr(_core, "_memory_file", refused)
         patched.setattr(sys, "unraisablehook", in_destructors.append)
-        with pytest.raises(
-            sa.FileError, match=r"no file of \d+ bytes in memory can be made: Too many open files"
+        with (
+            few_descriptors(),
+            pytest.raises(
+                sa.FileError, match=r"no file of \d+ bytes in memory can be made: Too many open files"
+            ),
         ):
             table.share()
         gc.collect()
@@ -270,11 +270,13 @@ def test_sharing_works_again_after_running_out_of_descriptors(monkeypatch: Any) 
 def test_values_are_validated_on_request(peer: Peer) -> None:
     """A requested check is made even if the process has already opened the table without one."""
     (text,) = peer.run("""
+from saeta import _core
 from saeta._share import tables
-table = sa.table({'s': ['aaaa', 'bbbb']}, 'host')
+metadata, body = sa.table({'s': ['aaaa', 'bbbb']}, 'host').pack()
 right, wrong = (np.array([0, 4, last], np.int32).tobytes() for last in (8, 1 << 30))
-tables.host_bytes = lambda body: bytes(np.from_dlpack(body)).replace(right, wrong)
-kept = table.share()
+content = bytes(np.from_dlpack(body)).replace(right, wrong)
+body = sa.column(np.frombuffer(content, np.uint8), 'host', name='body')
+kept = tables._token_of(_core._share_packed(metadata, body))
 show(kept)
 """)
     trusted = sa.open_shared(received(text), validate=False)
@@ -285,13 +287,16 @@ show(kept)
     del trusted
 
 
-def test_a_table_opened_without_validation_is_validated_once(peer: Peer, monkeypatch: Any) -> None:
+def test_a_table_opened_without_validation_is_validated_once(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'s': ['aaaa', 'bbbb']}, 'host').share(); show(kept)")
     trusted = sa.open_shared(received(text), validate=False)
+    known = tables._find(trusted)
+    assert known is not None
+    assert known.opened is not None
+    assert known.opened.unchecked
     assert sa.open_shared(received(text)) is trusted
-    with monkeypatch.context() as patched:
-        patched.delattr(tables._ipc, "unpack")
-        assert sa.open_shared(received(text)) is trusted
+    assert not known.opened.unchecked
+    assert sa.open_shared(received(text)) is trusted
 
 
 FORKED = """
@@ -429,16 +434,22 @@ def test_errors_describe_invalid_tokens(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("content", ["open file", "memory without seals", "too short"])
 def test_an_unsealed_file_is_refused(tmp_path: Path, content: str) -> None:
+    """The process that shares the table sends such a file in place of a sealed one."""
     if content == "open file":
         (tmp_path / "a").write_bytes(bytes(4096))
         number = os.open(tmp_path / "a", os.O_RDWR)
     else:
         number = os.memfd_create("x", os.MFD_ALLOW_SEALING)
         os.ftruncate(number, 4096 if content == "memory without seals" else 100)
+    false = FalseBroker(
+        lambda connection: send_fds(connection, [bytes([DONE]) + SIZES.pack(4000, 96)], [number])
+    )
+    place = tables._Place(_core._machine_id(), false.name, bytes(16), b"", 4096, False)
     try:
         with pytest.raises(sa.FormatError, match="seals"):
-            tables._map(number, 4096)
+            sa.open_shared(tables._restored_token(*place))
     finally:
+        false.close()
         os.close(number)
 
 
@@ -497,7 +508,7 @@ def test_multiprocessing_shares_tables(reducers: Any, method: str) -> None:
         assert seen["values"] == words
         for each in pool.map(pickled_work.total, [table] * 10):
             assert each == 435
-    assert eventually(lambda: not broker.own()._posted)
+    assert eventually(lambda: not _core._posted_shared())
 
 
 def test_torch_queues_share_tables(reducers: Any) -> None:
@@ -516,9 +527,8 @@ def test_torch_queues_share_tables(reducers: Any) -> None:
     answers.join_thread()
 
 
-def test_a_peer_that_does_not_reply_is_an_error(monkeypatch: Any, reducers: Any) -> None:
-    monkeypatch.setattr(wire, "WAIT", 0.2)
-    with Peer() as other:
+def test_a_peer_that_does_not_reply_is_an_error(reducers: Any) -> None:
+    with limits(wait=0.2), Peer() as other:
         (text, second) = other.run(
             "kept = [sa.table({'a': [1]}, 'host').share() for _ in 'ab']; [show(x) for x in kept]"
         )

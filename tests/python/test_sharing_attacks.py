@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import random
 import socket
-import struct
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import saeta as sa
-from saeta._share import broker, tables, wire
+from saeta import _core
+from saeta._share import tables
+from share_wire import DONE, OPEN, SIZES, FalseBroker, connect, receive, request, sealed_file
 from sharing_peer import Peer, charged, received, sent
 from threads import run_in_threads
 from waiting import eventually
@@ -77,39 +76,6 @@ def test_the_error_names_the_invalid_field_of_a_token(field: str, value: object)
         tables._restored_token(*good[:5])
 
 
-class FalseBroker:
-    """A process's socket that replies to each request by calling `answer`."""
-
-    def __init__(self, answer: Callable[[socket.socket], None]) -> None:
-        self.name = f"saeta-{os.getpid()}-{random.randbytes(16).hex()}".encode()
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener.bind(b"\0" + self.name)
-        self.listener.listen(8)
-        self.answer = answer
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-
-    def serve(self) -> None:
-        with contextlib.suppress(OSError):  # the listener was shut down
-            while True:
-                connection, _ = self.listener.accept()
-                with connection, contextlib.suppress(OSError):
-                    connection.recv(4096)
-                    self.answer(connection)
-
-    def close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        self.listener.close()
-
-
-@contextlib.contextmanager
-def sealed_file(content: bytes, sealed: bool = True) -> Iterator[int]:
-    file = broker.write_file("mutated", content, seal=sealed)
-    yield file.number
-    file.close()
-
-
 def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
     metadata, body = sa.table({"a": [1, 2, None], "w": ["x", "", "long text"]}, "host").pack()
     content = body.to_numpy().tobytes()
@@ -118,7 +84,7 @@ def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
     def answer(connection: socket.socket) -> None:
         file = bytearray(content + metadata)
         sizes = [len(content), len(metadata)]
-        code = wire.DONE
+        code = DONE
         turn = chance.randrange(6)
         if turn == 0:
             code = chance.randrange(256)
@@ -126,7 +92,7 @@ def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
             sizes[chance.randrange(2)] = chance.choice([0, 1, 7, len(file), 1 << 40, (1 << 64) - 1])
         else:
             file[chance.randrange(len(file))] ^= 1 << chance.randrange(8)
-        reply = bytes([code]) + struct.pack("<QQ", *sizes)
+        reply = bytes([code]) + SIZES.pack(*sizes)
         if turn == 2:
             reply = reply[: chance.randrange(len(reply))]
         with sealed_file(bytes(file), sealed=chance.random() < 0.9) as number:
@@ -135,7 +101,7 @@ def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
     false = FalseBroker(answer)
     opened = 0
     for _ in range(ROUNDS):
-        place = tables._Place(wire.boot_id(), false.name, random.randbytes(16), b"", 100, False)
+        place = tables._Place(_core._machine_id(), false.name, random.randbytes(16), b"", 100, False)
         with contextlib.suppress(*REFUSALS):
             sa.open_shared(tables._restored_token(*place)).to_arrow().validate(full=True)
             opened += 1
@@ -146,32 +112,15 @@ def test_mutated_replies_are_refused_or_give_a_valid_table() -> None:
 def test_mutated_requests_do_not_disturb_the_broker(peer: Peer) -> None:
     (text,) = peer.run("kept = sa.table({'a': [1, 2]}, 'host').share(); show(kept)")
     place = received(text)._place
-    good = wire.request(wire.OPEN, place.token)
+    good = request(OPEN, place.token)
     chance = random.Random(9)
     for _ in range(ROUNDS):
-        with contextlib.closing(wire.connect(place.broker)) as connection:
-            request = mutated(good, chance)
-            connection.send(request if isinstance(request, bytes) and request else b"?")
+        with connect(place.broker) as connection:
+            said = mutated(good, chance)
+            connection.send(said if isinstance(said, bytes) and said else b"?")
             if chance.random() < 0.5:
-                wire._receive(connection)
+                receive(connection)
     assert sa.open_shared(received(text))["a"].to_pylist() == [1, 2]
-
-
-def test_received_descriptors_are_not_inherited_by_new_programs() -> None:
-    name = f"saeta-{os.getpid()}-{random.randbytes(16).hex()}".encode()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(b"\0" + name)
-        listener.listen(1)
-        here = wire.connect(name)
-        there, _ = listener.accept()
-    with contextlib.closing(here), there:
-        socket.send_fds(there, [b"x"], [there.fileno()])
-        data, (descriptor,) = wire._receive(here)
-        assert data == b"x"
-        assert not os.get_inheritable(descriptor.number)
-        socket.send_fds(there, [b"y"], [there.fileno()] * 3)
-        data, some = wire._receive(here)
-        assert (data, len(some)) == (b"y", 1), "the kernel closes surplus descriptors"
 
 
 def test_fifty_threads_open_one_token(peer: Peer) -> None:

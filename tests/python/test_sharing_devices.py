@@ -13,7 +13,8 @@ import arrow_data
 import saeta as sa
 from cuda_module import DEVICES, opened
 from cuda_peer import Peer, RefusedError
-from saeta._share import reducers, tables, wire
+from saeta._share import reducers, tables
+from share_wire import DONE, LARGEST, OPEN, SIZES, FalseBroker, connect, limits, receive, request
 
 PEER = """
 import pickle
@@ -80,6 +81,16 @@ def test_every_type_is_shared_without_a_copy(ctx: Any, exporter: Peer) -> None:
     assert sa.open_shared(received(text), "host").to_arrow().equals(arrow_data.table())
 
 
+def reply_to(token: sa.SharedTable) -> tuple[bytes, int]:
+    """Returns what the exporter of a table replies, and the number of descriptors."""
+    with connect(token._place.broker) as connection:
+        connection.send(request(OPEN, token._place.token))
+        reply, descriptors = receive(connection)
+    for each in descriptors:
+        os.close(each)
+    return reply, len(descriptors)
+
+
 @pytest.mark.parametrize(("columns", "in_reply"), [(10, True), (1000, False)])
 def test_metadata_are_in_the_reply_unless_they_are_large(
     ctx: Any, exporter: Peer, columns: int, in_reply: bool
@@ -88,28 +99,26 @@ def test_metadata_are_in_the_reply_unless_they_are_large(
         f"result = show(sa.table({{f'c{{i}}': [i, None] for i in range({columns})}}, ctx.saeta))"
     )
     token = received(text)
-    lease, reply, descriptors = tables._ask(token)
-    assert (len(reply) < wire.LARGEST, len(descriptors)) == (True, 0 if in_reply else 1)
-    del lease, descriptors
+    reply, number = reply_to(token)
+    assert (len(reply) <= LARGEST, number) == (True, 0 if in_reply else 1)
     table = sa.open_shared(token, ctx.saeta)
     assert table.column_names == [f"c{i}" for i in range(columns)]
     assert table[f"c{columns - 1}"].to_pylist() == [columns - 1, None]
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_a_reply_of_the_maximum_length_is_sent(ctx: Any, exporter: Peer, monkeypatch: Any, room: int) -> None:
+def test_a_reply_of_the_maximum_length_is_sent(ctx: Any, exporter: Peer, room: int) -> None:
     """The status byte must fit into the reply too. Longer metadata are sent in a file."""
     made = "sa.table({'a': [1, 2]}, ctx.saeta)"
     longest = room + exporter.run(
-        f"memory = {made}.share()._entry.kept\nassert memory.file is None\nresult = len(memory.reply)"
+        f"memory = {made}.share()._entry\nassert memory.file == -1\nresult = len(memory.reply)"
     )
-    text = exporter.run(f"del memory\n_wire.LARGEST = {longest}\nresult = show({made})")
-    monkeypatch.setattr(wire, "LARGEST", longest)
+    text = exporter.run(f"del memory\n_core._share_limits(largest_reply={longest})\nresult = show({made})")
     token = received(text)
-    lease, reply, descriptors = tables._ask(token)
-    assert (len(reply) + 1 == longest, len(descriptors)) == (room == 1, 1 - room)
-    del lease, descriptors
-    assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [1, 2]
+    reply, number = reply_to(token)
+    assert (len(reply) == longest, number) == (room == 1, 1 - room)
+    with limits(largest_reply=longest):
+        assert sa.open_shared(token, ctx.saeta)["a"].to_pylist() == [1, 2]
 
 
 def test_device_tables_sent_by_an_ended_process_arrive_through_the_host(
@@ -133,9 +142,13 @@ def test_device_tables_sent_by_an_ended_process_arrive_through_the_host(
 
 def test_a_reply_without_its_metadata_is_refused(ctx: Any, exporter: Peer) -> None:
     token = received(exporter.run("result = show(sa.table({'a': [1]}, ctx.saeta))"))
-    sizes = tables._SIZES.pack(64, 100)
+    false = FalseBroker(
+        lambda connection: connection.send(bytes([DONE]) + SIZES.pack(64, 100) + bytes(80))  # type: ignore[func-returns-value]
+    )
+    place = token._place._replace(broker=false.name)
     with pytest.raises(sa.FormatError, match="sent 96 bytes, which can't have metadata of 100 bytes"):
-        tables._packed_on_device(token, ctx.saeta, sizes + bytes(80), [], None)
+        sa.open_shared(tables._restored_token(*place), ctx.saeta)
+    false.close()
 
 
 def test_the_exporter_keeps_a_table_until_the_last_consumer_has_dropped_it(ctx: Any, exporter: Peer) -> None:

@@ -4,21 +4,20 @@ sender has ended. A keeper process holds their memory until then."""
 from __future__ import annotations
 
 import gc
-import logging
 import multiprocessing
-import os
 import pickle
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pickled_work
 import saeta as sa
-from saeta._share import broker, handover, tables, wire
+from share_wire import DONE, GONE, NAME, OPEN, TAKE, connect, request
 from sharing_peer import Peer
 from waiting import eventually
 
@@ -83,6 +82,7 @@ import sys
 sys.path[:0] = {path!r}
 import os
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 import saeta as sa
 sa.install_reducers()
 def sent(values):
@@ -126,11 +126,11 @@ def test_every_message_of_an_ended_process_is_counted() -> None:
 
 def answers(message: bytes) -> bool:
     """Returns whether a process listens on the socket that the message's token names."""
-    name = wire.NAME.search(message)
+    name = NAME.search(message)
     assert name is not None
     try:
-        wire.connect(name[0])
-    except wire.GoneError:
+        connect(name[0]).close()
+    except ConnectionRefusedError:
         return False
     return True
 
@@ -139,6 +139,7 @@ def test_a_second_message_of_an_open_table_does_not_need_the_sender() -> None:
     with Peer() as other:
         texts = other.run("""
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 sa.install_reducers()
 table = sa.table({'a': [1, 2]}, 'host')
 for _ in 'ab': print(bytes(ForkingPickler.dumps(table)).hex(), flush=True)
@@ -174,95 +175,104 @@ print(ours.recv_bytes().hex(), flush=True)
 
 
 class Keeper:
-    """Runs the keeper, the program that a process starts at its exit to hold sent tables, in a thread."""
+    """The keeper, the program that a process starts at its exit to hold sent tables, of a process that has
+    sent two tables and ended."""
 
-    def __init__(self, monkeypatch: Any, memories: list[Any], *, messages: int = 1) -> None:
-        self.broker = broker.Broker()
-        self.broker.start()
-        self.entries = []
-        for memory in memories:
-            made = broker.Exported(self.broker, memory.home, memory, memory.reply, memory.file)
-            self.broker.add(made)
-            for _ in range(messages):
-                self.broker.post(made)
-            self.entries.append(made)
-        monkeypatch.setattr(subprocess, "Popen", self.start)
-        monkeypatch.setattr(handover, "broker", self)
-        handover._hand_over()
-        self.broker.abandon()
+    def __init__(self, *, messages: int = 1, code: str = "") -> None:
+        program = SENDING.format(path=sys.path, code=KEEPING.format(messages=messages, code=code))
+        made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.log = made.stderr
+        name, *tokens, program_id = made.stdout.split()
+        self.broker = bytes.fromhex(name)
+        self.tokens = [bytes.fromhex(each) for each in tokens]
+        self.program = int(program_id)
 
-    write_file = staticmethod(broker.write_file)
+    def ask(self, said: bytes) -> bytes:
+        with connect(self.broker) as connection:
+            connection.send(said)
+            return connection.recv(4096)[:1]
 
-    def running(self) -> broker.Broker:
-        return self.broker
+    def take(self, which: int) -> bytes:
+        return self.ask(request(TAKE, self.tokens[which]))
 
-    def start(self, *given: Any, **options: Any) -> Any:
-        self.program = POPEN(*given, **options)
-        self.number = self.program.pid
-        return self.program
-
-    def ask(self, request: bytes) -> bytes:
-        connection = wire.connect(self.broker.name)
-        connection.send(request)
-        return connection.receive(4096)[0]
-
-    def join(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.number, 0)[1])
+    def has_ended(self) -> bool:
+        """Whether the program ends by itself: nobody listens any more, and it was not killed."""
+        return eventually(lambda: not Path(f"/proc/{self.program}").exists() or is_zombie(self.program))
 
 
-POPEN = subprocess.Popen
+def is_zombie(process: int) -> bool:
+    try:
+        return ") Z " in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return True
 
 
-def host_memory() -> Any:
-    ctx = sa.context("host")
-    metadata, body = sa.table({"a": [1, 2]}, ctx).pack()
-    made = tables._HostMemory(ctx, body, metadata)
-    made.home = ctx  # type: ignore[attr-defined]
-    return made
+# `messages`: of the first table. Prints the name of the broker, the tokens and the number of the program.
+KEEPING = """
+import atexit, subprocess
+from saeta import _core
+from saeta._share import handover, tables
+tokens = [tables.posted(sa.table({{"a": [1, 2]}}, "host")) for _ in range(2)]
+for _ in range({messages} - 1): tokens[0]._entry.post()
+started = subprocess.Popen
+def start(*given, **options):
+    program = started(*given, **options)
+    print(program.pid, flush=True)
+    return program
+subprocess.Popen = start
+messages = [tokens[0]._place.broker, *(each._place.token for each in tokens)]
+{code}
+"""
+
+DONE_CODE, GONE_CODE = bytes([DONE]), bytes([GONE])
 
 
-def test_tables_that_are_never_received_are_freed_after_a_timeout(monkeypatch: Any) -> None:
-    monkeypatch.setattr(handover, "_WITHOUT_PARENT", 0.0)
-    assert Keeper(monkeypatch, [host_memory()]).join() == 0
+def test_tables_that_are_never_received_are_freed_after_a_timeout() -> None:
+    keeper = Keeper(code="handover._WITHOUT_PARENT = 0.3")
+    assert keeper.has_ended()
+    with pytest.raises(ConnectionRefusedError):
+        keeper.take(0)
 
 
-def test_the_keeper_counts_only_tokens_of_messages(monkeypatch: Any) -> None:
-    keeper = Keeper(monkeypatch, [host_memory(), host_memory()])
-    first, second = (each.token for each in keeper.entries)
-    assert keeper.ask(b"nonsense")[:1] == bytes([wire.GONE])
-    assert keeper.ask(wire.request(wire.TAKE, bytes(16)))[:1] == bytes([wire.GONE])
-    for kind in (wire.OPEN, wire.TAKE, wire.TAKE, wire.OPEN):
-        assert keeper.ask(wire.request(kind, first))[:1] == bytes([wire.DONE])
-    wire.connect(keeper.broker.name).close()  # sends no request
-    assert keeper.ask(wire.request(wire.OPEN, second))[:1] == bytes([wire.DONE]), "not received yet"
-    assert keeper.ask(wire.request(wire.TAKE, second))[:1] == bytes([wire.DONE])
-    assert keeper.join() == 0
+def test_the_keeper_counts_only_tokens_of_messages() -> None:
+    keeper = Keeper()
+    first, second = keeper.tokens
+    assert keeper.ask(b"nonsense") == GONE_CODE
+    assert keeper.ask(request(TAKE, bytes(16))) == GONE_CODE
+    for kind in (OPEN, TAKE, TAKE, OPEN):
+        assert keeper.ask(request(kind, first)) == DONE_CODE
+    connect(keeper.broker).close()  # sends no request
+    assert keeper.ask(request(OPEN, second)) == DONE_CODE, "not received yet"
+    assert keeper.ask(request(TAKE, second)) == DONE_CODE
+    assert keeper.has_ended()
 
 
-def test_the_keeper_waits_for_each_message_of_a_table(monkeypatch: Any) -> None:
-    keeper = Keeper(monkeypatch, [host_memory()], messages=3)
-    take = wire.request(wire.TAKE, keeper.entries[0].token)
-    assert [keeper.ask(take)[:1] for _ in range(3)] == [bytes([wire.DONE])] * 3
-    assert keeper.join() == 0
+def test_the_keeper_waits_for_each_message_of_a_table() -> None:
+    keeper = Keeper(messages=3)
+    assert keeper.take(1) == DONE_CODE
+    assert [keeper.take(0) for _ in range(3)] == [DONE_CODE] * 3
+    assert keeper.has_ended()
 
 
-def test_a_failed_hand_over_is_logged_and_other_tables_are_kept(monkeypatch: Any, caplog: Any) -> None:
-    lost = host_memory()
-
-    def fail() -> Any:
+def test_a_failed_hand_over_is_logged_and_other_tables_are_kept() -> None:
+    keeper = Keeper(
+        code="""
+in_file = handover._in_file
+def fail(entry):
+    if entry.place[2] == tokens[0]._place.token:
         raise MemoryError("no room on the host")
+    return in_file(entry)
+handover._in_file = fail
+"""
+    )
+    assert "is lost: no room on the host" in keeper.log
+    assert keeper.take(0) == GONE_CODE
+    assert keeper.take(1) == DONE_CODE
+    assert keeper.has_ended()
 
-    lost.in_file = fail
-    with caplog.at_level(logging.WARNING, "saeta.share"):
-        keeper = Keeper(monkeypatch, [lost, host_memory()])
-    assert "is lost: no room on the host" in caplog.text
-    assert keeper.ask(wire.request(wire.TAKE, keeper.entries[0].token))[:1] == bytes([wire.GONE])
-    assert keeper.ask(wire.request(wire.TAKE, keeper.entries[1].token))[:1] == bytes([wire.DONE])
-    assert keeper.join() == 0
 
-
-def test_a_failure_to_start_the_keeper_is_logged(monkeypatch: Any, caplog: Any) -> None:
-    monkeypatch.setattr(handover.spawn, "get_executable", lambda: "/nowhere")
-    with caplog.at_level(logging.WARNING, "saeta.share"), pytest.raises(AttributeError):
-        Keeper(monkeypatch, [host_memory()]).join()
-    assert "are lost: [Errno 2] No such file or directory: '/nowhere'" in caplog.text
+def test_a_failure_to_start_the_keeper_is_logged() -> None:
+    code = "handover.spawn.get_executable = lambda: '/nowhere'"
+    program = SENDING.format(path=sys.path, code=KEEPING.format(messages=1, code=code))
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "are lost: [Errno 2] No such file or directory: '/nowhere'" in made.stderr

@@ -6,6 +6,7 @@ KeyboardInterrupt at each of these moments in turn.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 import saeta as sa
-from saeta._share import broker, tables
+from saeta import _core
+from saeta._share import tables
 from sharing_peer import Peer, charged, descriptors, maps, received
 from waiting import eventually
 
@@ -66,7 +68,7 @@ def lost(monkeypatch: Any) -> list[Any]:
 
 
 def what_is_here() -> tuple[Any, ...]:
-    return descriptors(), maps(), charged(), len(tables._known), broker.own()._posted
+    return descriptors(), maps(), charged(), len(tables._known), len(_core._posted_shared())
 
 
 def test_an_interrupted_open_leaks_nothing(peer: Peer, lost: list[Any]) -> None:
@@ -79,7 +81,7 @@ def test_an_interrupted_open_leaks_nothing(peer: Peer, lost: list[Any]) -> None:
             del table
 
     open_and_drop()
-    assert interrupt_everywhere(open_and_drop, what_is_here, lost) > 50
+    assert interrupt_everywhere(open_and_drop, what_is_here, lost) > 40
     assert sa.open_shared(token)["a"][999] == 999
     peer.run("del kept; gc.collect()")
     assert eventually(lambda: peer.run("gc.collect(); print(charged(), flush=True)") == ["0"])
@@ -95,20 +97,31 @@ def test_an_interrupted_share_leaks_nothing(lost: list[Any]) -> None:
     assert interrupt_everywhere(share_and_drop, what_is_here, lost) > 100
 
 
-def test_an_interrupted_start_leaves_at_most_one_thread(monkeypatch: Any, lost: list[Any]) -> None:
-    """The first use of sharing in a process starts the broker's thread."""
+def broker_threads() -> int:
+    names = (each.joinpath("comm").read_text() for each in Path("/proc/self/task").iterdir())
+    return sum(name == "saeta-broker\n" for name in names)
 
-    def end_and_count() -> tuple[int, ...]:
-        """Ends the broker, so that the next use is a first use. Returns threads and descriptors."""
-        found = broker.running()
-        if found is not None:
-            broker.own().retire()
-            found.abandon()
-            broker._own = None
-        return tuple(len(list(Path("/proc/self", kind).iterdir())) for kind in ("task", "fd"))
 
-    with monkeypatch.context() as patched:
-        patched.setattr(broker, "_own", None)
-        assert interrupt_everywhere(broker.own, end_and_count, lost) > 10
-        assert broker.running() is not None
-        end_and_count()
+def test_an_interrupted_start_leaves_at_most_one_thread(lost: list[Any]) -> None:
+    """The first use of sharing in a process starts the broker's thread. A child of fork has none yet."""
+    table = sa.table({"a": [1, 2]}, "host")
+    moment, ended = 0, False
+    while not ended:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert broker_threads() == 0
+                ended = not interrupt(table.share, moment)
+                assert broker_threads() <= 1
+                assert sa.open_shared(table.share())["a"].to_pylist() == [1, 2]
+                assert eventually(lambda: broker_threads() == 1)  # a thread names itself
+                assert not lost
+                code = 2 if ended else 0
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 2), moment
+        ended = code == 2
+        moment += 1
+    assert moment > 10

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import saeta as sa
 from cuda_module import cuda, opened, simulated
-from saeta._share import broker as _broker, wire as _wire
+from saeta import _core
 
 def opened_handle(text):
     return ctx.open_ipc_buffer(cuda.IpcMemHandle.from_buffer(pa.py_buffer(bytes.fromhex(text))))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import saeta as sa
-from saeta._share import broker, leases
+from saeta import _core
 from waiting import eventually
 
 PEER = """
@@ -90,8 +93,7 @@ class Peer:
 def descriptors() -> int:
     """Closes the connections that are cached for later leases. Returns the number of open file
     descriptors."""
-    while leases._idle:
-        leases._idle.pop()[1].close()
+    _core._close_idle_connections()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -103,7 +105,7 @@ def charged() -> int:
 def nothing_is_left() -> Iterator[None]:
     """Fails if the block leaks file descriptors or memory. Those of multiprocessing's helpers are not
     counted."""
-    broker.own()
+    _core._broker_name()  # starts the broker
     resource_tracker.ensure_running()
     forkserver.ensure_running()
     gc.collect()
@@ -113,7 +115,7 @@ def nothing_is_left() -> Iterator[None]:
     assert eventually(lambda: descriptors() <= before[0]), sorted(
         str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.exists()
     )
-    assert not broker.own()._posted
+    assert not _core._posted_shared()
 
 
 def maps() -> int:
@@ -127,3 +129,24 @@ def sent(token: sa.SharedTable) -> str:
 def received(text: str) -> sa.SharedTable:
     found: sa.SharedTable = pickle.loads(bytes.fromhex(text))
     return found
+
+
+@contextmanager
+def few_descriptors(left: int = 0) -> Iterator[None]:
+    """Uses up all file descriptors except `left`."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken[0] + 20, 100), before[1]))
+    try:
+        while True:
+            taken.append(os.dup(taken[0]))
+    except OSError:
+        pass
+    for _ in range(left):
+        os.close(taken.pop())
+    try:
+        yield
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

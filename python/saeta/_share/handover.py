@@ -8,19 +8,27 @@ ends, or after some minutes, because a table that is never opened must not be ke
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import struct
 import subprocess
 from multiprocessing import parent_process, spawn, util
 from pathlib import Path
 from typing import Any
 
-from saeta._share import broker, wire
+from saeta import _core
+from saeta._share.packed import host_bytes
 
 _PATIENCE = 0.1  # seconds that an ending process waits before it starts the program
 _LONGEST = 600.0  # seconds that the program keeps tables of a process that multiprocessing has started
 _WITHOUT_PARENT = 30.0  # seconds that it keeps tables of any other process
+
+_REQUEST = struct.Struct("<8sHB16s")  # magic, version, kind, token: saeta/share/wire.hpp
+_OPEN, _TAKE = 2, 3
+_DONE, _GONE = b"\0", b"\1"
+_SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
 
 _log = logging.getLogger("saeta.share")
 _prepared = False
@@ -46,53 +54,76 @@ def _register() -> None:
 
 
 def _hand_over() -> None:
-    own = broker.running()
-    if own is None:
-        return
-    own.wait_for_arrivals(_PATIENCE)
-    if own.posted():
+    if not _core._wait_for_arrivals(_PATIENCE):
         try:
-            _start_keeper(*own.retire())
+            listener = _core._retire_broker()
+            _start_keeper(listener, _core._posted_shared())
         except Exception as failed:
             _log.warning("tables that were sent and did not arrive are lost: %s", str(failed))
 
 
-def _start_keeper(listener: Any, posted: list[tuple[broker.Exported, int]]) -> None:
+def _memory_file(*contents: Any, seal: bool = False) -> int:
+    """Writes an unnamed file in memory. The process is ending, so its descriptor is not closed."""
+    number = os.memfd_create("saeta table", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    for content in contents:
+        left = memoryview(content).cast("B")
+        while left:
+            left = left[os.write(number, left) :]
+    if seal:
+        fcntl.fcntl(number, 1033, 15)  # F_ADD_SEALS, all of them: Python 3.11 does not name them everywhere
+    return number
+
+
+def _in_file(entry: _core._Exported) -> tuple[int, bytes]:
+    """Returns a file with a table, like that of a table on the host, which outlives this process."""
+    if not entry.place[3]:
+        return entry.file, entry.reply
+    metadata, body = entry.packed()
+    file = _memory_file(host_bytes(body.to("host")), metadata, seal=True)
+    return file, _SIZES.pack(len(body), len(metadata))
+
+
+def _request(kind: int, token: bytes) -> str:
+    return _REQUEST.pack(b"SAETAIPC", 1, kind, token).hex()
+
+
+def _start_keeper(listener: int, posted: list[tuple[_core._Exported, int]]) -> None:
     files = []
     kept = []
     for entry, count in posted:
         try:
-            file, sizes = entry.kept.in_file()
+            file, sizes = _in_file(entry)
         except Exception as failed:
             _log.warning("a table that was sent and did not arrive is lost: %s", str(failed))
             continue
+        token = entry.place[2]
         files.append(file)
         kept.append(
             {
-                "take": wire.request(wire.TAKE, entry.token).hex(),
-                "open": wire.request(wire.OPEN, entry.token).hex(),
-                "reply": (bytes([wire.DONE]) + sizes).hex(),
-                "file": file.number,
+                "take": _request(_TAKE, token),
+                "open": _request(_OPEN, token),
+                "reply": (_DONE + sizes).hex(),
+                "file": file,
                 "count": count,
             }
         )
     parent = parent_process()
     told = {
-        "listener": listener.fileno(),
+        "listener": listener,
         "kept": kept,
-        "refusal": (bytes([wire.GONE]) + b"the process that shared the table has ended").hex(),
+        "refusal": (_GONE + b"the process that shared the table has ended").hex(),
         "parent": None if parent is None else parent.pid,
         "seconds": _WITHOUT_PARENT if parent is None else _LONGEST,
     }
-    message = broker.write_file("saeta message", json.dumps(told).encode())
-    os.lseek(message.number, 0, os.SEEK_SET)
+    message = _memory_file(json.dumps(told).encode())
+    os.lseek(message, 0, os.SEEK_SET)
     program = Path(__file__).with_name("keeper.py")
     started = subprocess.Popen(
         [spawn.get_executable(), "-I", "-S", str(program)],
-        stdin=message.number,
+        stdin=message,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        pass_fds=[listener.fileno(), *(each.number for each in files)],
+        pass_fds=[listener, *files],
         start_new_session=True,  # so that Ctrl-C in the terminal does not end it
         cwd="/",
     )

@@ -8,39 +8,19 @@ or the memory of the pool.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import os
-import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias, overload
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 from saeta import _core, _ipc
-from saeta._core import Column, Context, Table
+from saeta._core import Context, Table
 from saeta._report import human_bytes
-from saeta._share import broker, leases, pools, wire
-from saeta._share.packed import ALIGNMENT, body_of, host_bytes
 from saeta._share.weak import WeakValues
-from saeta.errors import (
-    AccessError,
-    ClosedError,
-    Error,
-    ExchangeError,
-    FileError,
-    FormatError,
-    InvalidError,
-    TypeMismatch,
-)
+from saeta.errors import ClosedError, ExchangeError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
-
-_TAG = "share"
-_SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
-
-
-_Packed: TypeAlias = tuple[bytes, Column]  # metadata and body
 
 
 class _Place(NamedTuple):
@@ -72,13 +52,13 @@ class SharedTable:
     """
 
     _place: _Place
-    _entry: broker.Exported | None  # keeps the memory; None if the token came from another process
+    _entry: _core._Exported | None  # keeps the memory; None if the token came from another process
 
     def __init__(self, *args: object) -> None:
         raise TypeMismatch("a SharedTable can't be made by calling its class: use Table.share")
 
     @staticmethod
-    def _make(place: _Place, entry: broker.Exported | None = None) -> SharedTable:
+    def _make(place: _Place, entry: _core._Exported | None = None) -> SharedTable:
         token = SharedTable.__new__(SharedTable)
         token._place = place
         token._entry = entry
@@ -88,6 +68,32 @@ class SharedTable:
     def nbytes(self) -> int:
         """Bytes of the shared memory, metadata included."""
         return self._place.nbytes
+
+    def to_bytes(self) -> bytes:
+        """Returns the token as some hundred bytes, for programs in any language: `from_bytes` restores it.
+
+        Example:
+            >>> import saeta as sa
+            >>> token = sa.table({"fare": [12.5, None]}, "host").share()
+            >>> sa.open_shared(sa.SharedTable.from_bytes(token.to_bytes()))["fare"].to_pylist()
+            [12.5, None]
+        """
+        return _core._token_bytes(self._place)
+
+    @staticmethod
+    def from_bytes(content: bytes) -> SharedTable:
+        """Returns the token that `to_bytes`, or `share_token::to_bytes` in C++, has written.
+
+        Raises:
+            FormatError: the bytes are not a token.
+
+        Example:
+            >>> import saeta as sa
+            >>> token = sa.table({"fare": [12.5, None]}, "host").share()
+            >>> sa.SharedTable.from_bytes(token.to_bytes()).nbytes == token.nbytes
+            True
+        """
+        return SharedTable._make(_Place(*_core._token_place(content)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored_token, tuple(self._place)
@@ -114,10 +120,10 @@ def _restored_token(*values: Any) -> SharedTable:
     place = _Place(*values)
     sound = {
         "boot": isinstance(place.boot, bytes) and len(place.boot) == 16,
-        "broker": isinstance(place.broker, bytes) and wire.NAME.fullmatch(place.broker) is not None,
+        "broker": isinstance(place.broker, bytes) and _core._is_broker_name(place.broker),
         "token": isinstance(place.token, bytes) and len(place.token) == 16,
         "device": isinstance(place.device, bytes) and len(place.device) in (0, 16),
-        "nbytes": isinstance(place.nbytes, int) and place.nbytes >= 0,
+        "nbytes": isinstance(place.nbytes, int) and 0 <= place.nbytes < 1 << 64,
         "posted": isinstance(place.posted, bool),
     }
     for name, is_sound in sound.items():
@@ -126,63 +132,6 @@ def _restored_token(*values: Any) -> SharedTable:
                 f"the token of a shared table is broken: its {name} is not one that share makes"
             )
     return SharedTable._make(place)
-
-
-class _HostMemory:
-    """A table in an unnamed file: body and metadata. The bytes are charged to a context while it lives."""
-
-    device = b""
-
-    def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
-        self.reply = _SIZES.pack(len(body), len(metadata))
-        self.nbytes = len(body) + len(metadata)
-        self._promised = where.memory.reserve(self.nbytes)
-        self.file = _sealed_file("saeta table", host_bytes(body), metadata)
-
-    def open(self) -> _Packed:
-        return _packed_in_file(self.file.number, self.reply, self)
-
-    def in_file(self) -> tuple[_core._Descriptor, bytes]:
-        return self.file, self.reply
-
-
-class _DeviceMemory:
-    """A table on a GPU: the body in an exportable pool, and the metadata, in a file only if it is large."""
-
-    def __init__(self, where: Context, body: Column, metadata: bytes) -> None:
-        body = _core._shareable(body, _TAG) if len(body) else body
-        self.device = pools.uuid_of(where)
-        self.nbytes = len(body) + len(metadata)
-        self.reply = _SIZES.pack(len(body), len(metadata))
-        self.reply += _core._share_bytes(_core._bytes_of(body)) if len(body) else b""
-        self.file = None
-        self._packed = metadata, body
-        if len(self.reply) + len(metadata) < wire.LARGEST:
-            self.reply += metadata
-        else:
-            self.file = _sealed_file("saeta metadata", metadata)
-
-    def open(self) -> _Packed:
-        return self._packed
-
-    def in_file(self) -> tuple[_core._Descriptor, bytes]:
-        """Copies the table into a file like that of a table on the host, which outlives this process."""
-        metadata, body = self._packed
-        content = host_bytes(body.to("host"))
-        return _sealed_file("saeta table", content, metadata), _SIZES.pack(len(body), len(metadata))
-
-
-def _sealed_file(name: str, *contents: Any) -> _core._Descriptor:
-    """Returns an immutable, unnamed file."""
-    try:
-        return broker.write_file(name, *contents, seal=True)
-    except OSError as failed:
-        size = sum(memoryview(content).nbytes for content in contents)
-        raise FileError(
-            f"a table can't be shared: no file of {size} bytes in memory can be made: {failed.strerror} "
-            f"(errno {failed.errno})",
-            errno=failed.errno,
-        ) from failed
 
 
 # Returns the token of a table, None if the table is not shared any more.
@@ -195,10 +144,10 @@ class _Known(weakref.ref[Table]):
     A weak reference, because a Table has no hash and so can't be the key of a dict.
     """
 
-    __slots__ = ("find", "unchecked")
+    __slots__ = ("find", "opened")
 
     find: _Finder
-    unchecked: _Packed | None  # the packed form of the table, if it was opened without a check of the values
+    opened: _core._Opened | None  # what is known of a table that was opened
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -213,27 +162,10 @@ _lock = threading.Lock()
 
 def share(self: Table) -> SharedTable:
     """Implements `Table.share`."""
-    with _saying("the table can't be shared"), _lock:
+    with _lock:
         known = _find(self)
         token = None if known is None else known.find(self)
         return _share_own(self) if token is None else token
-
-
-@contextmanager
-def _saying(what: str) -> Iterator[None]:
-    """Turns errors of the system and of the other process into errors of Saeta. `what` begins the message."""
-    try:
-        yield
-    except Error:
-        raise
-    except wire.GoneError as gone:
-        raise ClosedError(f"{what}: {gone}") from None
-    except OSError as failed:
-        if failed.errno is not None:
-            text = f"{what}: {failed.strerror} (errno {failed.errno})"
-            raise FileError(text, errno=failed.errno) from failed
-        kind = AccessError if isinstance(failed, PermissionError) else ExchangeError
-        raise kind(f"{what}: {failed}") from failed
 
 
 def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
@@ -242,35 +174,27 @@ def _share_own(table: Table, *, opened: bool = False) -> SharedTable:
     `opened`: the table lies in memory of another process. It is copied if it is on a GPU.
     """
     own_memory = from_arrow(table, table.context, copy=True) if opened and table.device != "host" else table
-    metadata, body = _ipc.pack(own_memory)
-    kind = _HostMemory if table.device == "host" else _DeviceMemory
-    memory = kind(body.context, body, metadata)
-    own = broker.own()
-    entry = broker.Exported(own, body.context, memory, memory.reply, memory.file)
-    own.add(entry)
-    shared = weakref.ref(entry)
-    _remember(table, lambda _: _token_of(shared()))
-    return _token_of(entry)
+    entry = _core._share_packed(*_ipc.pack(own_memory))
+    token = _token_of(entry)
+    _remember(table, functools.partial(_shared_still, token._place.token))
+    return token
 
 
-@overload
-def _token_of(entry: broker.Exported) -> SharedTable: ...
-@overload
-def _token_of(entry: broker.Exported | None) -> SharedTable | None: ...
-def _token_of(entry: broker.Exported | None) -> SharedTable | None:
-    if entry is None:
-        return None
-    memory = entry.kept
-    return SharedTable._make(
-        _Place(wire.boot_id(), entry.broker.name, entry.token, memory.device, memory.nbytes, False), entry
-    )
+def _shared_still(key: bytes, _table: Table) -> SharedTable | None:
+    """Returns the token of a table of this process, None if nobody keeps its shared memory any more."""
+    entry = _core._find_shared(key)
+    return None if entry is None else _token_of(entry)
 
 
-def _remember(table: Table, find: _Finder, unchecked: _Packed | None = None) -> None:
+def _token_of(entry: _core._Exported) -> SharedTable:
+    return SharedTable._make(_Place(*entry.place), entry)
+
+
+def _remember(table: Table, find: _Finder, opened: _core._Opened | None = None) -> None:
     known = _find(table)
     if known is None:
         known = _Known(table, _known.discard)
-        known.unchecked = unchecked
+        known.opened = opened
     known.find = find
     _known.add(known)
 
@@ -287,13 +211,12 @@ def posted(table: Table) -> SharedTable:
     token = share(table)
     if token._entry is None:
         try:
-            with _saying("the table can't be sent on"):
-                leases.ask(token._place.broker, wire.POST, token._place.token)
+            _core._post_shared(token._place)
         except ClosedError:  # the process that shared the table has ended
-            with _saying("the table can't be sent on"), _lock:
+            with _lock:
                 token = _share_own(table, opened=True)
     if token._entry is not None:
-        broker.own().post(token._entry)
+        token._entry.post()
     return SharedTable._make(token._place._replace(posted=True), token._entry)
 
 
@@ -329,59 +252,43 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
         raise TypeMismatch(
             f"token is of type {type(token).__name__}, expected a SharedTable from Table.share"
         )
-    with _saying("the table can't be opened"):
-        if token._place.boot != wire.boot_id():
-            raise ExchangeError("the token was made on another machine, or before this one was started again")
-        table = _opened.get(token._place.token)
-        if table is None:
-            table = _open(token, ctx, validate)
-        else:
-            if token._place.posted:
-                with suppress(wire.GoneError):  # the exporter has ended, but this process has the table open
-                    _ask(token)  # tells the exporter that the token has arrived
-            if validate:
-                _check(table)
+    place = token._place
+    if place.boot != _core._machine_id():
+        raise ExchangeError(
+            "the table can't be opened: the token was made on another machine, or before this one was "
+            "started again"
+        )
+    table = _opened.get(place.token)
+    if table is None:
+        table = _open(place, None if ctx is None else context_of(ctx), validate)
+    else:
+        if place.posted:
+            _core._note_arrival(place)
+        if validate:
+            _check(table)
     return table if ctx is None or context_of(ctx) == table.context else table.to(context_of(ctx))
 
 
 def _check(table: Table) -> None:
     """Checks the values of a table that was opened without a check."""
     known = _find(table)
-    if known is not None and known.unchecked is not None:
-        _ipc.unpack(*known.unchecked, True)
-        known.unchecked = None
+    if known is not None and known.opened is not None:
+        known.opened.check()
 
 
-def _open(token: SharedTable, ctx: ContextLike, validate: bool) -> Table:
-    own = broker.own()
-    place = token._place._replace(posted=False)  # for tokens of the opened table
-    find: _Finder
-    if place.broker == own.name:
-        entry = own.find(token._place.token)
-        if entry is None:
-            raise wire.GoneError("it is not shared any more: keep the token until it is opened")
-        packed, validate, unchecked = entry.kept.open(), False, None
-        if token._place.posted:
-            own.note_arrival(entry)
-        # The entry in the token keeps the export as long as this process has the table.
-        find = functools.partial(_same, SharedTable._make(place, entry))
-    else:
-        lease, reply, descriptors = _ask(token)
-        find = functools.partial(_same_or_copy, SharedTable._make(place), weakref.ref(lease))
-        packed = _packed_of(token, ctx, reply, descriptors, lease)
-        unchecked = None if validate else packed
-    metadata, body = packed
-    table = _ipc.unpack(metadata, body, validate)
-    if token._place.device and table.device == "host":  # the exporter has ended and left a copy on the host
-        table = table.to(_home_of(token, ctx))
+def _open(place: _Place, where: Context | None, validate: bool) -> Table:
+    table, opened, entry = _core._open_shared(place, where, validate)
+    token = SharedTable._make(place._replace(posted=False), entry)
+    # The entry in the token keeps the export as long as this process has the table.
+    find = functools.partial(_same, token) if entry else functools.partial(_same_or_copy, token, opened)
     with _lock:
         kept = _opened.get(place.token)
         if kept is None:
-            _remember(table, find, unchecked)
+            _remember(table, find, opened)
             _opened[place.token] = table
             return table
     # Another thread has opened the table meanwhile, with its own lease, and perhaps without a check.
-    if unchecked is None:
+    if validate:
         _check(kept)
     return kept
 
@@ -390,106 +297,9 @@ def _same(token: SharedTable, _table: Table) -> SharedTable:
     return token
 
 
-def _same_or_copy(token: SharedTable, lease: weakref.ref[_core._Lease], table: Table) -> SharedTable:
+def _same_or_copy(token: SharedTable, opened: _core._Opened, table: Table) -> SharedTable:
     """Returns the token of an open table, or the token of a copy if the exporter of the table has ended."""
-    held = lease()
-    return _share_own(table, opened=True) if held is None or held.ended() else token
-
-
-def _ask(token: SharedTable) -> tuple[_core._Lease, bytes, list[_core._Descriptor]]:
-    place = token._place
-    return leases.ask(place.broker, wire.TAKE if place.posted else wire.OPEN, place.token)
-
-
-def _packed_of(
-    token: SharedTable,
-    ctx: ContextLike,
-    reply: bytes,
-    descriptors: list[_core._Descriptor],
-    lease: _core._Lease,
-) -> _Packed:
-    on_device = token._place.device != b""
-    if len(reply) < _SIZES.size or (len(descriptors) != 1 and not on_device):
-        raise FormatError("the process that shared the table sent no table")
-    if descriptors and (not on_device or len(reply) == _SIZES.size):
-        return _packed_in_file(descriptors[0].number, reply, lease)
-    return _packed_on_device(token, ctx, reply, descriptors, lease)
-
-
-def _packed_in_file(number: int, sizes: bytes, lease: object) -> _Packed:
-    body_bytes, metadata_bytes = _SIZES.unpack_from(sizes)
-    view = _map(number, body_bytes + metadata_bytes, lease)
-    body = _ipc.body_over(_core.context("host"), view[:body_bytes], ALIGNMENT, None)
-    return bytes(view[body_bytes:]), body
-
-
-def _packed_on_device(
-    token: SharedTable,
-    ctx: ContextLike,
-    reply: bytes,
-    descriptors: list[_core._Descriptor],
-    lease: _core._Lease,
-) -> _Packed:
-    body_bytes, metadata_bytes = _SIZES.unpack_from(reply)
-    if descriptors:
-        number = descriptors[0].number
-        _require_sealed(number, metadata_bytes)
-        shared, metadata = reply[_SIZES.size :], os.pread(number, metadata_bytes, 0)
-    else:
-        behind = len(reply) - metadata_bytes
-        if behind < _SIZES.size:
-            raise FormatError(
-                f"the process that shared the table sent {len(reply)} bytes, which can't have metadata of "
-                f"{metadata_bytes} bytes"
-            )
-        shared, metadata = reply[_SIZES.size : behind], reply[behind:]
-    home = _home_of(token, ctx)
-    if body_bytes == 0:
-        return metadata, body_of(b"", home, None)
-    key = (token._place.broker, token._place.device)
-    memory = pools.open_bytes(home, key, token._place.token, shared, lease, _TAG)
-    return metadata, _core._column_of(memory)
-
-
-def _map(number: int, size: int, kept: object = None) -> memoryview:
-    """Maps the first `size` bytes of an immutable, unnamed file. The mapping keeps `kept` alive."""
-    _require_sealed(number, size)
-    return _core._FileMapping(number, size, kept).view()
-
-
-def _require_sealed(descriptor: int, size: int) -> None:
-    try:
-        seals = fcntl.fcntl(descriptor, broker.F_GET_SEALS)
-    except OSError:
-        seals = 0  # not a file in memory
-    held = os.fstat(descriptor).st_size
-    if seals & broker.SEALS != broker.SEALS or size > held or size == 0:
-        raise FormatError(
-            f"the process that shared the table sent a file of {held} bytes with seals {seals:#x}, expected "
-            f"at least {size} bytes and seals {broker.SEALS:#x}"
-        )
-
-
-@functools.cache
-def _gpus() -> list[str]:
-    """Returns the names of the GPUs. Cached, because listing the devices takes 100 microseconds."""
-    return [device.name for device in _core.devices() if device.name != "host"]
-
-
-def _home_of(token: SharedTable, ctx: ContextLike) -> Context:
-    """Returns the context of the GPU that has the shared memory, `ctx` if it is one."""
-    if ctx is not None:
-        where = context_of(ctx)
-        if where.device != "host" and pools.uuid_of(where) == token._place.device:
-            return where
-    for name in _gpus():
-        where = _core._shareable_context(name)
-        if pools.uuid_of(where) == token._place.device:
-            return where
-    raise InvalidError(
-        "the shared table is on a GPU that this process does not have: copy it through the host (share "
-        "table.to('host'))"
-    )
+    return _share_own(table, opened=True) if opened.ended() else token
 
 
 def _reset_in_child() -> None:

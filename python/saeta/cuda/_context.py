@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.util import get_contiguous_span
@@ -13,9 +13,6 @@ from saeta.cuda._handle import IpcMemHandle
 from saeta.cuda._host_buffer import HostBuffer
 from saeta.cuda._libarrow import bridge, classes
 from saeta.cuda._ranges import bytes_to_copy
-
-if TYPE_CHECKING:
-    from saeta._share.broker import Exported
 
 
 class Context:
@@ -292,7 +289,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
     """
 
     _memory: _core.Buffer
-    _exported: Exported | None = None  # set once other processes may open the buffer
+    _exported: _core._Exported | None = None  # set once other processes may open the buffer
 
     def __init__(self) -> None:
         raise TypeError(
@@ -443,7 +440,7 @@ class CudaBuffer(classes.DeviceBufferBase):  # type: ignore[misc, name-defined]
         from saeta.cuda import _sharing
 
         ctx = self.context._ctx
-        self._exported = _sharing.export(wrap(self._memory), ctx, self._exported)
+        self._exported = _core._share_buffer(ctx, self._memory if self.size else None, self._exported)
         return IpcMemHandle._make(_sharing.handle_of(self._exported), self._exported)
 
     def slice(self, offset: int = 0, length: int | None = None) -> CudaBuffer:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from saeta._share import wire
+from saeta import _core
 
+_MAGIC = b"SAETAIPC"
+_VERSION = 1
 _HANDLE = struct.Struct("<8sH16s16s16sQB")
 
 
@@ -23,7 +25,7 @@ class Handle(NamedTuple):
 
     def pack(self) -> bytes:
         fixed = _HANDLE.pack(
-            wire.MAGIC, wire.VERSION, self.boot, self.device, self.token, self.size, len(self.broker)
+            _MAGIC, _VERSION, self.boot, self.device, self.token, self.size, len(self.broker)
         )
         return fixed + self.broker
 
@@ -35,16 +37,16 @@ class Handle(NamedTuple):
                 f"not a handle of device memory: {len(data)} bytes, at least {_HANDLE.size} expected"
             )
         magic, version, boot, device, token, size, length = _HANDLE.unpack_from(data)
-        if magic != wire.MAGIC:
+        if magic != _MAGIC:
             raise pa.ArrowInvalid(
                 "not a handle of device memory: the first 8 bytes are not those of saeta.cuda"
             )
-        if version != wire.VERSION:
+        if version != _VERSION:
             raise pa.ArrowInvalid(
-                f"a handle of device memory of version {version}: this process knows version {wire.VERSION}"
+                f"a handle of device memory of version {version}: this process knows version {_VERSION}"
             )
         broker = data[_HANDLE.size :]
-        if len(broker) != length or not wire.NAME.fullmatch(broker):
+        if len(broker) != length or not _core._is_broker_name(broker):
             raise pa.ArrowInvalid(
                 "not a handle of device memory: it does not end with the name of its process"
             )

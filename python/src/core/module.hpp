@@ -41,20 +41,16 @@ void bind_chosen_tensors(nb::module_& m);
 void bind_lent(nb::module_& m);
 void bind_bytes(nb::module_& m);
 void bind_sharing(nb::module_& m);
-void bind_descriptors(nb::module_& m);
-void bind_connections(nb::module_& m);
-void bind_mappings(nb::module_& m);
 void bind_graph_pool(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_read_times(nb::module_& m);
 void bind_use(nb::module_& m);
 /// The functions that bind the parts. A class must be bound before the functions that return it.
 inline constexpr std::array bind_functions{
-    bind_device,     bind_memory,     bind_symbols,       bind_type,           bind_column,
-    bind_use,        bind_table,      bind_counted_table, bind_permutations,   bind_cancellation,
-    bind_arrow,      bind_cuda_array, bind_dlpack,        bind_chosen_tensors, bind_lent,
-    bind_bytes,      bind_sharing,    bind_descriptors,   bind_connections,    bind_mappings,
-    bind_graph_pool, bind_measure,    bind_read_times};
+    bind_device, bind_memory,     bind_symbols,       bind_type,           bind_column,
+    bind_use,    bind_table,      bind_counted_table, bind_permutations,   bind_cancellation,
+    bind_arrow,  bind_cuda_array, bind_dlpack,        bind_chosen_tensors, bind_lent,
+    bind_bytes,  bind_sharing,    bind_graph_pool,    bind_measure,        bind_read_times};
 /// Must be called last. Gives every function of the module a signature for `inspect` and clear messages for
 /// wrong argument types.
 void complete_functions(nb::module_& m);
