@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <forward_list>
+#include <mutex>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -25,8 +27,11 @@ std::atomic<const share_limits*> limits_now{&defaults};
 const share_limits& current_share_limits() noexcept { return *limits_now.load(std::memory_order_acquire); }
 
 share_limits set_share_limits(const share_limits& limits) {
-  // Never freed, because other threads may read them.
-  return *limits_now.exchange(new share_limits(limits), std::memory_order_acq_rel);
+  static std::mutex alone;
+  static auto& all = *new std::forward_list<share_limits>; // kept, because other threads may read them
+  const std::lock_guard lock(alone);
+  all.push_front(limits);
+  return *limits_now.exchange(&all.front(), std::memory_order_acq_rel);
 }
 
 namespace sharing {
