@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import operator
 import re
 from pathlib import Path
 
@@ -92,6 +93,37 @@ def test_the_page_of_names_names_what_exists():
     for name in names:
         owner, attribute = name.split(".")
         assert hasattr(sa if owner == "sa" else getattr(sa, owner), attribute), name
+
+
+OWNERS = {
+    "pyarrow": ("", "Table", "Array", "ChunkedArray"),
+    "torch": ("", "Tensor", "utils.data", "cuda"),
+    "polars": ("", "DataFrame", "Series", "LazyFrame"),
+}
+
+
+@pytest.mark.parametrize(("library", "place"), [("pyarrow", 3), ("torch", 4), ("polars", 5)])
+def test_the_names_of_others_on_the_page_exist(library, place):
+    root = pytest.importorskip(library)
+    page = (ROOT / "docs/reference/words.md").read_text(encoding="utf-8")
+    parity = page.partition("## Parity")[2].partition("## ")[0]
+    cells = [line.split("|")[place] for line in parity.splitlines() if line.startswith("| ")][1:]
+    names = {
+        name for cell in cells for name in re.findall(r"`(?:p[al]\.|torch\.)?([A-Za-z][\w.]*)(?=[`(])", cell)
+    }
+    assert len(names) > 15
+    owners = [operator.attrgetter(owner)(root) if owner else root for owner in OWNERS[library]]
+    for module in {name.partition(".")[0] for name in names if "." in name and name[0].islower()}:
+        importlib.import_module(f"{library}.{module}")
+    for name in sorted(names):
+        assert any(found(owner, name) for owner in owners), name
+
+
+def found(owner, name):
+    try:
+        return operator.attrgetter(name)(owner) is not None
+    except AttributeError:
+        return False
 
 
 @pytest.mark.parametrize("old", ["with_column", "drop", "remove_column", "rechunk"])
