@@ -7,9 +7,9 @@ For each pair of a Python and a pyarrow release, one pip command fills a new env
 blocks of the README, the command `saeta`, and programs that use files, stores, loaders, sharing, spilling,
 pyarrow and saeta.cuda. For each wheel a C++ project also builds with CMake against the library inside the
 package, and what a newcomer does runs (tests/newcomer): README, quick start and tutorial as one notebook, and
-twelve jobs. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its message
-must name the command that helps. Features without pyarrow are tried in an environment without it. --quick
-takes the newest Python alone and the smallest of the C++ programs.
+twelve jobs. With a pyarrow release that the wheel was not built for, only saeta.cuda must fail, and its
+message must name the command that helps. Features without pyarrow are tried in an environment without it.
+--quick takes the newest Python alone and the smallest of the C++ programs.
 """
 
 from __future__ import annotations
