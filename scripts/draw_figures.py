@@ -18,6 +18,8 @@ from pathlib import Path
 FIGURES = Path(__file__).resolve().parent.parent / "docs/figures"
 WIDTH, HEIGHT, SIZE = 8.4, 18, 14
 OWN, WAIT, INK = "#2f7fd0", "#d0802f", "currentColor"
+# Of a figure that is an image. The site removes it, and the text of the page gives the colour.
+COLOURS = "<style>svg{color:#424a53}@media(prefers-color-scheme:dark){svg{color:#c9d1d9}}</style>"
 # The directions of the lines of each character: north, south, east, west.
 SINGLE = {
     **dict(zip("─│┌┐└┘", ("ew", "ns", "se", "sw", "ne", "nw"), strict=True)),
@@ -123,9 +125,10 @@ class Drawing:
             'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace">'
         )
         # In a page of the site the figure is inlined and takes the colour of the text instead.
-        style = "<style>svg{color:#424a53}@media(prefers-color-scheme:dark){svg{color:#c9d1d9}}</style>"
         words = [f'<g fill="{INK}">', *self._words(), "</g>"]
-        return "\n".join([head, style, *self._boxes(), *self._lines(), *self._marks(), *words, "</svg>", ""])
+        return "\n".join(
+            [head, COLOURS, *self._boxes(), *self._lines(), *self._marks(), *words, "</svg>", ""]
+        )
 
 
 def number(value: float) -> str:

@@ -15,11 +15,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from draw_figures import COLOURS
+
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "docs/figures/measured.svg"
 RESULTS = ROOT / "docs/figures/results.svg"
 SPILL = ROOT / "docs/figures/compressed-spill.svg"
-OWN, PEER, INK = "#2f7fd0", "#d08a2f", "#808080"
+OWN, PEER, INK = "#2f7fd0", "#d08a2f", "currentColor"
 WIDTH, ROW, LABEL, BAR = 480, 26, 190, 230  # a phone shows it at three quarters of its size
 
 
@@ -109,7 +111,7 @@ def drawn(panels: list[Panel]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" viewBox="0 0 {WIDTH} {top}" role="img" '
         f'font-size="15" font-family="system-ui, sans-serif" fill="{INK}">'
     )
-    return "\n".join([head, *parts, "</svg>", ""])
+    return "\n".join([head, COLOURS, *parts, "</svg>", ""])
 
 
 SHOWN = {"saeta": "Saeta", "pyarrow, to host memory": "pyarrow, to the host"}

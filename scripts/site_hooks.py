@@ -1,6 +1,6 @@
 """Hooks of mkdocs (used in mkdocs.yml): the front page begins with the README's first part, the page about
-contributing is CONTRIBUTING.md, the pages of the C++ reference are generated from the headers, and SVG
-diagrams are inlined into the pages.
+contributing is CONTRIBUTING.md, the pages of the C++ reference are generated from the headers, SVG figures
+are inlined into the pages, and the header of each page has the version.
 
 A page of docs/reference/cpp has the line `<!-- headers of saeta/memory -->`, which becomes a section for each
 public header of that layer: the comment at its top, with its example as a block of code, then its
@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+import build_metadata
 import lint_structure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,8 +30,11 @@ EXAMPLE = re.compile(r"^// @code\n(.*?)^// @endcode\n", re.DOTALL | re.MULTILINE
 # These rely on clang-format: the closing brace has the indent of the opening line.
 PRIVATE = re.compile(r"^( *)(?:private|protected):\n.*?(?=^\1\};)", re.DOTALL | re.MULTILINE)
 DETAIL = re.compile(r"^namespace detail \{\n.*?^\} // namespace detail\n", re.DOTALL | re.MULTILINE)
-DIAGRAM = re.compile(r'<img alt="([^"]*)" src="[^"]*figures/(\w+)\.svg" ?/?>')
-STYLE = re.compile(r"<style>.*?</style>\n")
+DIAGRAM = re.compile(r'<img alt="([^"]*)" src="[^"]*figures/([\w-]+)\.svg" ?/?>')
+WIDTH = re.compile(r'<svg [^>]*?width="([\d.]+)"')
+PHONE = 480  # pixels; a phone shows it at three quarters of its size
+HEADER_NAME = re.compile(r'(<div class="md-header__topic">\s*<span class="md-ellipsis">[^<]*)(</span>)')
+STYLE = re.compile(r"<style>svg\{color:.*?</style>\n")
 LEFT_OUT = re.compile(r"^#(?:include|pragma once).*\n", re.MULTILINE)
 DECLARED = re.compile(r"^(?:class|struct|enum class|using|concept) (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?[\w:<>,*& ]*?[ *&](\w+)\(", re.MULTILINE)
@@ -42,6 +46,7 @@ SEARCH_BOOSTS = {
     "contributing.md": 0.1,
     "reference/cpp/": 0.1,
     "benchmarks.md": 0.5,
+    "benchmarks-engines.md": 0.3,
     "benchmark-programs.md": 0.5,
     "guides/memory.md": 1.3,
     "guides/parquet.md": 2,
@@ -141,10 +146,17 @@ def on_page_content(html: str, **_: Any) -> str:
     return DIAGRAM.sub(inlined, html)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Called by mkdocs for each whole page: puts the version behind the name in the header."""
+    version = f'<span class="release">{build_metadata.version()}</span>'
+    return HEADER_NAME.sub(lambda name: f"{name[1]}{version}{name[2]}", output, count=1)
+
+
 def inlined(image: re.Match[str], root: Path = ROOT) -> str:
-    """Returns the SVG text of a diagram for its image tag. Other images are unchanged."""
-    source = root / f"docs/figures/{image[2]}.txt"
-    if not source.exists():
+    """Returns the SVG text of a figure in the colour of the text for its image tag. Others are unchanged."""
+    picture, own_colours = STYLE.subn("", (root / f"docs/figures/{image[2]}.svg").read_text(encoding="utf-8"))
+    if own_colours == 0:
         return image[0]
-    picture = STYLE.sub("", source.with_suffix(".svg").read_text(encoding="utf-8"))
-    return f'<span class="figure" data-search-exclude aria-label="{image[1]}">{picture}</span>'
+    drawn = WIDTH.search(picture)
+    kind = "figure wide" if drawn and float(drawn[1]) > PHONE else "figure"
+    return f'<span class="{kind}" data-search-exclude aria-label="{image[1]}">{picture}</span>'

@@ -203,9 +203,11 @@ def test_a_text_drawing_becomes_lines_boxes_arrows_and_labels() -> None:
 
 
 def test_pages_of_the_site_inline_their_diagrams() -> None:
-    images = '<img alt="a & b" src="../figures/token.svg" /><img alt="" src="figures/measured.svg">'
+    images = '<img alt="a & b" src="../figures/token.svg" /><img alt="" src="figures/tutorial.svg">'
     page = on_page_content(f"<p>{images}</p>")
     assert page.count("<svg") == 1
     assert "<style>" not in page
     assert 'aria-label="a & b"' in page
-    assert '<img alt="" src="figures/measured.svg">' in page, "only diagrams are inlined"
+    assert '<img alt="" src="figures/tutorial.svg">' in page, "matplotlib's has colours of its own"
+    for own in ("measured", "results", "compressed-spill"):
+        assert "<svg" in on_page_content(f'<img alt="" src="figures/{own}.svg">')

@@ -84,6 +84,8 @@ TASKS = {
     "assert_no_leaks": "reference/python/testing.html",
     "use_token.hpp": "reference/cpp/memory.html",
     "benchmarks": "benchmarks.html",
+    "bottleneck": "guides/slow.html",
+    "profile_read": "reference/python/files-profiles.html",
     "cuda graph capture": "captures.html",
 }
 # What strangers type who do not know our words yet.
