@@ -8,6 +8,7 @@
 #include "saeta/ipc/packed.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/use_token.hpp"
+#include "saeta/share/shared_table.hpp"
 #include "saeta/spill/spill.hpp"
 
 #include <algorithm>
@@ -25,6 +26,13 @@
 namespace saeta::capi {
 
 class held_scan;
+
+/// A shared table, and its token as bytes.
+struct held_share {
+  explicit held_share(shared_table of) : shared(std::move(of)), token(shared.token().to_bytes()) {}
+  shared_table shared;
+  std::vector<std::byte> token;
+};
 
 /// Makes these the thread's last error. Returns the code.
 saeta_code note(const error& failure) noexcept;
@@ -87,6 +95,11 @@ template <>
 struct object<saeta_spill> {
   using type = const spill_handle;
   static constexpr handle_kind kind = handle_kind::spill;
+};
+template <>
+struct object<saeta_shared> {
+  using type = const held_share;
+  static constexpr handle_kind kind = handle_kind::shared;
 };
 
 template <class Handle>

@@ -1,4 +1,4 @@
-// Files, the packed form and spilling of the C interface.
+// Files, the packed form, spilling and sharing of the C interface.
 #include "saeta/capi/call.hpp"
 #include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/reader.hpp"
@@ -180,6 +180,21 @@ saeta_code saeta_spill_keep(saeta_context* ctx, saeta_table* of, int32_t priorit
   });
 }
 
+saeta_code saeta_spill_keep_compressed(saeta_context* ctx, saeta_table* of, int32_t priority,
+                                       int32_t compress, saeta_spill** result) {
+  return give(result, [&] {
+    if (compress != 0 && compress != 1) {
+      throw error(errc::invalid_argument, concat("compress is ", compress, ", expected 0 or 1"));
+    }
+    return handle_of_value<saeta_spill>(
+        spillable(get(ctx, "context"), *get(of, "table"), priority, compress == 1));
+  });
+}
+
+saeta_code saeta_spill_stored_bytes(saeta_spill* of, uint64_t* bytes) {
+  return run([&] { set(bytes, get(of, "spill")->stored_bytes()); });
+}
+
 saeta_code saeta_spill_use(saeta_spill* of, saeta_context* ctx, saeta_table** result) {
   return give(result, [&] {
     const auto used = std::make_shared<const spill_use>(get(of, "spill")->use(get(ctx, "context")));
@@ -211,5 +226,27 @@ saeta_code saeta_spill_unused(saeta_context* ctx, uint64_t bytes, uint64_t* move
     if (moved != nullptr) {
       *moved = sum;
     }
+  });
+}
+
+saeta_code saeta_share(saeta_table* of, saeta_shared** result) {
+  return give(result, [&] { return handle_of_value<saeta_shared>(held_share(share(*get(of, "table")))); });
+}
+
+saeta_code saeta_shared_token(saeta_shared* of, const void** token, size_t* bytes) {
+  return run([&] {
+    const auto held = get(of, "shared");
+    require_argument(token, "token");
+    set(bytes, held->token.size());
+    *token = held->token.data();
+  });
+}
+
+saeta_code saeta_open_shared(saeta_context* ctx, const void* token, size_t bytes, saeta_table** result) {
+  return give(result, [&] {
+    const auto into = get(ctx, "context");
+    require_argument(token, "token");
+    return handle_of_value<saeta_table>(
+        open_shared(into, share_token::from_bytes({static_cast<const std::byte*>(token), bytes})));
   });
 }

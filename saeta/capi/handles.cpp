@@ -27,6 +27,8 @@ std::string_view name_of(handle_kind kind) noexcept {
     return "packed table";
   case handle_kind::spill:
     return "spilled table";
+  case handle_kind::shared:
+    return "shared table";
   }
   return "";
 }

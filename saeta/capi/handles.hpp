@@ -18,7 +18,7 @@
 
 namespace saeta::capi {
 
-enum class handle_kind : std::uint8_t { context, buffer, use, table, scan, writer, packed, spill };
+enum class handle_kind : std::uint8_t { context, buffer, use, table, scan, writer, packed, spill, shared };
 
 class handle_table {
 public:

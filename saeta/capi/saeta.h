@@ -1,5 +1,5 @@
-/* The C interface of Saeta: contexts, budgets, buffers, tables, files and spilling for C11 and every language
- * that calls C.
+/* The C interface of Saeta: contexts, budgets, buffers, tables, files, spilling and sharing for C11 and every
+ * language that calls C.
  *
  * Result    Every function returns SAETA_OK or the code of an error. `saeta_last_error` then has its text and
  *           numbers. On an error the results are not written, except that handles become NULL. No C++ exception
@@ -110,7 +110,7 @@ struct DLManagedTensorVersioned; /* dlpack.h, 1.x */
 /* ---- versions and errors ---- */
 
 /* Grows by 1 when a function or a member is added. Nothing is taken away or changed. */
-#define SAETA_C_VERSION 1
+#define SAETA_C_VERSION 2
 
 typedef int32_t saeta_code;
 enum {
@@ -161,6 +161,7 @@ typedef struct saeta_scan saeta_scan;     /* one at a time */
 typedef struct saeta_writer saeta_writer; /* calls take turns */
 typedef struct saeta_packed saeta_packed; /* immutable */
 typedef struct saeta_spill saeta_spill;
+typedef struct saeta_shared saeta_shared; /* immutable */
 
 /* Releases a handle of any kind; NULL is allowed. A writer that was not closed leaves no file. */
 SAETA_C_API saeta_code saeta_release(void* handle);
@@ -358,6 +359,11 @@ enum {
 /* Keeps a table that may leave the device while nobody uses it. Lower priorities leave earlier. */
 SAETA_C_API saeta_code saeta_spill_keep(saeta_context* context, saeta_table* table, int32_t priority,
                                         saeta_spill** spill);
+/* The same, and says whether it leaves compressed where that makes it smaller: 0 or 1. */
+SAETA_C_API saeta_code saeta_spill_keep_compressed(saeta_context* context, saeta_table* table,
+                                                   int32_t priority, int32_t compress, saeta_spill** spill);
+/* Bytes that it takes where it is now: fewer than those of its rows if it left compressed. */
+SAETA_C_API saeta_code saeta_spill_stored_bytes(saeta_spill* spill, uint64_t* bytes);
 /* Brings the table back, and keeps it on the device until the table is released. */
 SAETA_C_API saeta_code saeta_spill_use(saeta_spill* spill, saeta_context* context, saeta_table** table);
 /* Moves it to a tier now, or with SAETA_TIER_ANY to the first with room. moved_to may be NULL. */
@@ -365,6 +371,19 @@ SAETA_C_API saeta_code saeta_spill_move(saeta_spill* spill, int32_t tier, int32_
 SAETA_C_API saeta_code saeta_spill_tier(saeta_spill* spill, int32_t* tier);
 /* Moves unused tables of the context until `bytes` have moved or none is left. moved may be NULL. */
 SAETA_C_API saeta_code saeta_spill_unused(saeta_context* context, uint64_t bytes, uint64_t* moved);
+
+/* ---- sharing between processes ---- */
+
+/* Lets every process of the same user on this machine open a table, without a copy. The memory is kept until the
+ * handle is released and no process has the table open. */
+SAETA_C_API saeta_code saeta_share(saeta_table* table, saeta_shared** shared);
+/* The token by which others open it: some hundred bytes, which belong to the handle. */
+SAETA_C_API saeta_code saeta_shared_token(saeta_shared* shared, const void** token, size_t* bytes);
+/* Opens a table that a process has shared, in a context of the device that has it, and checks everything. It is
+ * a view of the shared memory, read-only. SAETA_CLOSED: it is not shared any more. SAETA_IO with EACCES: its
+ * process is of another user. SAETA_EXCHANGE: the token is of another machine, or its process does not reply. */
+SAETA_C_API saeta_code saeta_open_shared(saeta_context* context, const void* token, size_t bytes,
+                                         saeta_table** table);
 
 #ifdef __cplusplus
 }

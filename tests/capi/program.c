@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
 
 static int failures = 0;
 
@@ -393,7 +398,85 @@ static void test_packing_and_spilling(saeta_context* ctx) {
   DO(saeta_table_rows(table, &rows));
   EXPECT(rows == 2 * ROWS);
   DO(saeta_release(kept));
+
+  REFUSED(SAETA_INVALID_ARGUMENT, saeta_spill_keep_compressed(ctx, table, 0, 2, &kept));
+  DO(saeta_spill_keep_compressed(ctx, table, 0, 1, &kept));
   DO(saeta_release(table));
+  DO(saeta_spill_unused(ctx, 1, NULL));
+  DO(saeta_spill_stored_bytes(kept, &moved));
+  EXPECT(moved != 0);
+  DO(saeta_spill_use(kept, ctx, &table));
+  DO(saeta_table_rows(table, &rows));
+  EXPECT(rows == 2 * ROWS);
+  DO(saeta_release(kept));
+  DO(saeta_release(table));
+}
+
+/* Opens a shared table, in a process that was started for it. Returns the exit code. */
+static int open_in_this_process(const char* token) {
+  unsigned char bytes[1024];
+  size_t size = 0;
+  int64_t rows = 0;
+  saeta_context* ctx = NULL;
+  saeta_table* table = NULL;
+  for (; size < sizeof bytes && token[2 * size] != '\0'; ++size) {
+    unsigned int value = 0;
+    if (sscanf(token + 2 * size, "%2x", &value) != 1) {
+      return 2;
+    }
+    bytes[size] = (unsigned char)value;
+  }
+  DO(saeta_context_open("host", NULL, &ctx));
+  DO(saeta_open_shared(ctx, bytes, size, &table));
+  DO(saeta_table_rows(table, &rows));
+  EXPECT(rows == 2 * ROWS);
+  DO(saeta_release(table));
+  DO(saeta_release(ctx));
+  return failures;
+}
+
+/* Another process opens the table, and then this one. */
+static void test_sharing(saeta_context* ctx, char* program) {
+  saeta_table* table = stream_of_two_batches(ctx);
+  saeta_table* opened = NULL;
+  saeta_shared* shared = NULL;
+  const void* token = NULL;
+  const struct timespec pause = {.tv_sec = 0, .tv_nsec = 10000000};
+  unsigned char kept[1024];
+  char text[2 * sizeof kept + 1];
+  char* arguments[] = {program, "--open", text, NULL};
+  size_t bytes = 0;
+  int64_t rows = 0;
+  int status = -1;
+  pid_t child = -1;
+  DO(saeta_share(table, &shared));
+  DO(saeta_release(table));
+  DO(saeta_shared_token(shared, &token, &bytes));
+  EXPECT(bytes < 200);
+  memcpy(kept, token, bytes);
+  for (size_t i = 0; i < bytes; ++i) {
+    snprintf(text + 2 * i, 3, "%02x", kept[i]);
+  }
+  child = fork();
+  if (child == 0) {
+    execv(program, arguments);
+    _exit(2);
+  }
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  DO(saeta_open_shared(ctx, token, bytes, &opened));
+  DO(saeta_table_rows(opened, &rows));
+  EXPECT(rows == 2 * ROWS);
+  DO(saeta_release(opened));
+  REFUSED(SAETA_FORMAT, saeta_open_shared(ctx, token, bytes - 1, &opened));
+  REFUSED(SAETA_INVALID_ARGUMENT, saeta_open_shared(ctx, NULL, 0, &opened));
+  REFUSED(SAETA_INVALID_ARGUMENT, saeta_shared_token(shared, NULL, &bytes));
+  DO(saeta_release(shared));
+  /* The end of the other process is noticed a moment later. */
+  for (int tries = 0; tries < 1000 && saeta_open_shared(ctx, kept, bytes, &opened) == SAETA_OK; ++tries) {
+    DO(saeta_release(opened));
+    thrd_sleep(&pause, NULL);
+  }
+  EXPECT(opened == NULL && saeta_last_error()->code == SAETA_CLOSED);
 }
 
 static void test_misuse(saeta_context* ctx) {
@@ -441,6 +524,9 @@ static void test_misuse(saeta_context* ctx) {
 int main(int argc, char** argv) {
   saeta_context* ctx = NULL;
   uint64_t handles = 1;
+  if (argc == 3 && strcmp(argv[1], "--open") == 0) {
+    return open_in_this_process(argv[2]);
+  }
   if (argc != 2) {
     fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
     return 2;
@@ -456,6 +542,7 @@ int main(int argc, char** argv) {
   test_exchange(ctx);
   test_files(ctx, argv[1]);
   test_packing_and_spilling(ctx);
+  test_sharing(ctx, argv[0]);
   test_misuse(ctx);
   DO(saeta_release(ctx));
   DO(saeta_count_handles(&handles));

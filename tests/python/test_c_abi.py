@@ -24,7 +24,7 @@ CODES = {
         r"(SAETA_\w+) = (\d+)", HEADER.partition("typedef int32_t saeta_code;")[2].partition("};")[0]
     )
 }
-HANDLES = {"context", "buffer", "use", "table", "scan", "writer", "packed", "spill"}
+HANDLES = {"context", "buffer", "use", "table", "scan", "writer", "packed", "spill", "shared"}
 OK, INVALID = 0, 1
 
 
@@ -190,6 +190,7 @@ def _handles(c, ctx, folder) -> dict[str, int]:
         "writer": made_by(c.saeta_writer_open, str(folder / "w.arrow").encode(), None),
         "packed": made_by(c.saeta_pack, table),
         "spill": made_by(c.saeta_spill_keep, ctx, table, 0),
+        "shared": made_by(c.saeta_share, table),
     }
 
 
