@@ -426,9 +426,7 @@ def test_each_worker_has_a_context_with_its_memory_limit(settings, limit):
 
 def test_after_a_task_closes_the_context_of_its_worker_the_next_opens_it_again():
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster) as client,
     ):
         closed = client.submit(_close_the_context, pure=False).result()
@@ -440,9 +438,7 @@ def test_after_a_task_closes_the_context_of_its_worker_the_next_opens_it_again()
 
 def test_a_worker_that_has_ended_is_no_worker_of_the_process():
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster),
     ):
         ended = cluster.workers[0]
