@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every check that needs a GPU, for a release or a pull request that touches CUDA: build, the C++ and Python
-# tests, the stress test of early releases, three minutes of scripts/soak.py, compute-sanitizer on the
+# tests, the stress test of early releases, three minutes of tests/soak/soak.py, compute-sanitizer on the
 # conformance suite, the demo and the benchmarks.
 #
 #   scripts/gpu_check.sh OUT [STEP...]     steps: build test sanitize python jax storm soak demo examples bench.
@@ -70,7 +70,7 @@ for s in $steps; do
       tests/interop/test_gpu_order_of_numba_and_jax.py
     ;;
   storm) step storm 300 "$python" -m pytest -q -p no:cacheprovider -rs -m gpu tests/interop/test_gpu_storm.py tests/interop/test_capture.py ;;
-  soak) step soak 300 "$python" scripts/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
+  soak) step soak 300 "$python" tests/soak/soak.py --seconds "${SOAK_SECONDS:-180}" --device cuda:0 --guard ;;
   demo) step demo 240 "$python" -m saeta demo ${DEMO_FILE:+"$DEMO_FILE"} ;;
   examples)
     for example in trip train out_of_core share; do

@@ -1,4 +1,4 @@
-"""A short run of scripts/soak.py, limited by rounds."""
+"""A short run of tests/soak/soak.py, limited by rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import saeta as sa
 
-SOAK = Path(__file__).resolve().parents[2] / "scripts" / "soak.py"
+SOAK = Path(__file__).resolve().parents[1] / "soak" / "soak.py"
 
 
 def soak(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ Columns of other sizes are allocated and freed too: the context must never hold 
 slab.
 
 Each thread has a child budget. The sum of the child limits exceeds the parent's limit, so that both child and
-parent refuse requests. Forks and graph captures (scripts/soak_disturbances.py) run concurrently until the
+parent refuse requests. Forks and graph captures (tests/soak/soak_disturbances.py) run concurrently until the
 storm ends.
 """
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A stress test of the memory layers: threads use all features at the same time, and invariants are checked.
 
-    scripts/soak.py --seconds 180 --device best --guard
-    scripts/soak.py --rounds 2000 --seed 7          # bounded by rounds, for a test
+    tests/soak/soak.py --seconds 180 --device best --guard
+    tests/soak/soak.py --rounds 2000 --seed 7          # bounded by rounds, for a test
 
 Several threads share one budget. Each runs a random sequence of operations from its seed: buffers and use
 tokens, child budgets, reservations, windows, hooks, trims, refused allocations, Arrow files, forks, graph

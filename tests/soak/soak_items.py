@@ -1,4 +1,4 @@
-"""The items that scripts/soak.py holds: buffers, exported views, imported arrays and tables. Each can check
+"""The items that tests/soak/soak.py holds: buffers, exported views, imported arrays and tables. Each can check
 its values.
 """
 

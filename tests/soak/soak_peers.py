@@ -1,4 +1,4 @@
-"""The frameworks that scripts/soak.py exchanges arrays with: one class each, with the same interface.
+"""The frameworks that tests/soak/soak.py exchanges arrays with: one class each, with the same interface.
 
 Arrays are 1-D int32 with one value in all elements, so that their sum checks every element. `total` may
 return a pending sum, for which `int()` waits. In a block of `on(stream)` the framework works on one of
