@@ -17,6 +17,29 @@ class ReadReport:
 
     `str(report)` is the table that `saeta profile` prints.
 
+    Attributes:
+        source: what was read.
+        device: where to.
+        format: "ipc" or "parquet".
+        rows: rows of the table.
+        nbytes: bytes of the table's values.
+        file_bytes: bytes that were read from the source. None: not known.
+        link_bytes: bytes that Saeta copied to the device.
+        cached: the share of the file that the page cache had before the read, from samples. None: not known.
+        threads: threads that read, decompress and copy.
+        seconds: duration of the read, the median of the rounds.
+        parts: seconds by part. They add up to `seconds`, because a part that several threads share counts as
+            the time that it takes all of them together. "file": reading the source. "decode": decompressing,
+            or all that pyarrow or cuDF does with Parquet, its reading included. "copy": the processor's work
+            in memory, such as filling chunks for the device. "link": waiting for copies to the device.
+            "kernels": checks and joins of the device, or of the host, after the last copy. "other": planning,
+            threads without work, Python.
+        limits: GB/s measured in the same run. "file": the bytes of the file alone, read by as many threads.
+            "link": a plain copy from page-locked memory, on a device. "copy": a plain copy by one thread, on
+            the host.
+        alone: seconds that each part would take if no other part held it up: the file and the link by their
+            limits, others, and these if they are slower, as in `parts`.
+
     Example:
         >>> import saeta as sa, tempfile, os
         >>> path = os.path.join(tempfile.mkdtemp(), "a.arrow")
@@ -29,37 +52,18 @@ class ReadReport:
     """
 
     source: str
-    """What was read."""
     device: str
-    """Where to."""
     format: str
-    """"ipc" or "parquet"."""
     rows: int
-    """Rows of the table."""
     nbytes: int
-    """Bytes of the table's values."""
     file_bytes: int | None
-    """Bytes that were read from the source. None: not known."""
     link_bytes: int
-    """Bytes that Saeta copied to the device."""
     cached: float | None
-    """The share of the file that the page cache had before the read, from samples. None: not known."""
     threads: int
-    """Threads that read, decompress and copy."""
     seconds: float
-    """Duration of the read, the median of the rounds."""
     parts: dict[str, float]
-    """Seconds by part. They add up to `seconds`, because a part that several threads share counts as the time
-    that it takes all of them together. "file": reading the source. "decode": decompressing, or all that
-    pyarrow or cuDF does with Parquet, its reading included. "copy": the processor's work in memory, such as
-    filling chunks for the device. "link": waiting for copies to the device. "kernels": checks and joins of
-    the device, or of the host, after the last copy. "other": planning, threads without work, Python."""
     limits: dict[str, float]
-    """GB/s measured in the same run: "file", the bytes of the file alone, read by as many threads; "link", a
-    plain copy from page-locked memory, on a device; "copy", a plain copy by one thread, on the host."""
     alone: dict[str, float]
-    """Seconds that each part would take if no other part held it up: the file and the link by their limits,
-    others, and these if they are slower, as in `parts`."""
 
     @property
     def gb_per_s(self) -> float:
