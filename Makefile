@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough aarch64 gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough arm gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,7 +50,7 @@ test: build ## every test; a GPU that is present is used
 thorough: build ## what .ci/run leaves out: sanitizers, fuzzers, the site's tests, wheels, every header alone
 	@JOBS=$(JOBS) scripts/thorough.sh
 
-aarch64: setup ## cross-compile the C++ library for 64-bit Arm, and run its tests under qemu
+arm: setup ## cross-compile the C++ library for 64-bit Arm, and run its tests under qemu
 	@cmake --preset aarch64
 	@cmake --build --preset aarch64 -j $(JOBS)
 	@ctest --preset aarch64 -j $(JOBS)

@@ -328,12 +328,13 @@ def test_a_pool_is_imported_once() -> None:
     with Peer("sim") as exporter, simulated():
         ctx = cuda.Context(0)
         counts = []
-        for turn in range(5):
+        for turn in range(6):
             text = exporter.run(f"made = ctx.buffer_from_data(b'%d' % {turn})\nresult = export(made)")
             assert ctx.open_ipc_buffer(handle(text)).to_pybytes() == b"%d" % turn
             assert pool_is_imported(ctx, text)
             counts.append(exporter.run("result = len(os.listdir('/proc/self/fd'))"))
-    assert counts == counts[:1] * 5
+    later = counts[1:]  # after the first turn the broker may not have closed yet what it has sent
+    assert later == later[:1] * 5
 
 
 def test_threads_open_and_close_handles_concurrently(ctx: Any, exporter: Peer) -> None:
