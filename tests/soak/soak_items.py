@@ -1,5 +1,5 @@
-"""The items that tests/soak/soak.py holds: buffers, exported views, imported arrays and tables. Each can check
-its values.
+"""The items that tests/soak/soak.py holds: buffers, exported views, imported arrays and tables. Each can
+check its values.
 """
 
 from __future__ import annotations
