@@ -46,16 +46,14 @@ enum : std::uint64_t { listening, waking, first_connection };
 
 descriptor required_descriptor(descriptor made) {
   if (!made.is_open()) {
-    const int number = errno;
-    throw error(errc::io, concat(std::generic_category().message(number), " (errno ", number, ")"), number);
+    throw system_error(errno);
   }
   return made;
 }
 
 void require(int result) {
   if (result != 0) {
-    const int number = errno;
-    throw error(errc::io, concat(std::generic_category().message(number), " (errno ", number, ")"), number);
+    throw system_error(errno);
   }
 }
 
@@ -146,8 +144,7 @@ struct SAETA_LOCAL broker::state {
     listen_to(listener.number(), listening);
     listen_to(wake.number(), waking);
     if (!thread.start([this] { serve(); })) {
-      errno = EAGAIN;
-      require(-1);
+      throw system_error(EAGAIN);
     }
   }
   state(const state&) = delete;

@@ -46,10 +46,6 @@ error silence() {
                  static_cast<double>(current_share_limits().wait.count()) / 1000.0, " seconds")};
 }
 
-error system_error(int number) {
-  return {errc::io, concat(std::generic_category().message(number), " (errno ", number, ")"), number};
-}
-
 bool would_block(int number) noexcept { return number == EAGAIN || number == EWOULDBLOCK; }
 bool is_connection_error(int number) noexcept {
   return number == EPIPE || number == ECONNRESET || number == ECONNABORTED || number == ECONNREFUSED ||
@@ -152,6 +148,10 @@ message receive(int connection) {
 }
 
 } // namespace
+
+error system_error(int number) {
+  return {errc::io, concat(std::generic_category().message(number), " (errno ", number, ")"), number};
+}
 
 request_message encode(request_kind kind, const share_token::id& key) {
   request_message made;

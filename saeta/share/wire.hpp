@@ -70,6 +70,9 @@ struct message {
 /// Whether the process at the other end has closed the connection.
 [[nodiscard]] bool has_ended(int connection) noexcept;
 
+/// Returns an error io with the text of the system for an errno, without what was tried.
+[[nodiscard]] error system_error(int number);
+
 /// The address of a socket in the abstract namespace of Linux.
 struct address {
   explicit address(std::string_view name);

@@ -23,6 +23,10 @@ Device = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(help='"host", "cuda" or "cuda:1".', show_default="the best there is"),
 ]
+Budget = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
+]
 Columns = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(help="Names of the columns, separated by commas.", show_default="all"),
@@ -128,10 +132,7 @@ def load(
         ),
     ],
     device: Device = None,
-    budget: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
-    ] = None,
+    budget: Budget = None,
     columns: Columns = None,
     rounds: Annotated[
         int,
@@ -164,10 +165,7 @@ def profile(
         typer.Argument(help="Arrow IPC or Parquet: a file, a glob, a folder, a URL.", show_default=False),
     ],
     device: Device = None,
-    budget: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help='For example "8GiB", or "50%" of the device.', show_default="none"),
-    ] = None,
+    budget: Budget = None,
     columns: Columns = None,
     rounds: Annotated[
         int, typer.Option(min=1, help="Number of timed reads. The one with the median time is shown.")

@@ -10,6 +10,7 @@
 #include "saeta/share/broker.hpp"
 #include "saeta/share/shared_table.hpp"
 #include "support/error_of.hpp"
+#include "support/eventually.hpp"
 #include "support/tables.hpp"
 
 #include <gmock/gmock.h>
@@ -53,16 +54,7 @@ share_token token_in(std::string_view text) {
   return share_token::from_bytes(bytes);
 }
 
-template <class Condition>
-bool eventually(const Condition& condition) {
-  for (int attempt = 0; attempt < 10'000; ++attempt) {
-    if (condition()) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
+using support::eventually;
 
 /// This program, started again for one test.
 class other_process {

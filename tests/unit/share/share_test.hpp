@@ -5,17 +5,16 @@
 #include "saeta/share/broker.hpp"
 #include "saeta/share/wire.hpp"
 #include "support/error_of.hpp"
+#include "support/eventually.hpp"
 
 #include <gmock/gmock.h>
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -40,17 +39,7 @@ inline std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Waits until it is true, at most ten seconds. Returns whether it is.
-template <class Condition>
-bool eventually(const Condition& condition) {
-  for (int attempt = 0; attempt < 10'000; ++attempt) {
-    if (condition()) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
+using support::eventually;
 
 inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
