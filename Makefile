@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough arm gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough arm arm-threads gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -54,6 +54,11 @@ arm: setup ## cross-compile the C++ library for 64-bit Arm, and run its tests un
 	@cmake --preset aarch64
 	@cmake --build --preset aarch64 -j $(JOBS)
 	@ctest --preset aarch64 -j $(JOBS)
+
+arm-threads: setup ## the same with ThreadSanitizer: an Arm processor reorders what x86 does not
+	@cmake --preset aarch64-tsan
+	@cmake --build --preset aarch64-tsan -j $(JOBS)
+	@ctest --preset aarch64-tsan -j $(JOBS)
 
 gpu-test: build ## only what needs a GPU
 	@ctest --preset dev -L gpu
