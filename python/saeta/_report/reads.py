@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from itertools import groupby
 from pathlib import Path
-from threading import Lock, local
+from threading import Barrier, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saeta import _core
@@ -95,7 +96,7 @@ def profile_read(
         return read_ipc(given, where, copy=True, **words)
 
     paths = [Path(file.source) for file in files] if all(map(_is_local, files)) else []
-    with _one_at_a_time:
+    with _one_at_a_time, closing(_FileReader(paths, _core._read_threads(where))) as alone:
         read()  # makes the ring and starts threads
         where.synchronize()  # its last copies would delay those of the first timed read
         done = []
@@ -103,7 +104,7 @@ def profile_read(
         for _ in range(rounds):  # side by side, so that other load of the machine slows both down
             if cold:
                 _evict(paths)
-            rates.append(_file_rate(paths, _core._read_threads(where)))
+            rates.append(alone.rate())
             if cold:
                 _evict(paths)
             done.append(_timed(read, where, _cached(paths)))
@@ -236,30 +237,41 @@ def _limits(where: Context, file: float, nbytes: int) -> dict[str, float]:
     return limits
 
 
-def _file_rate(paths: Sequence[Path], threads: int) -> float:
-    """Returns the GB/s at which so many threads read the bytes of files, 0 if there are none.
+class _FileReader:
+    """Reads the bytes of files by so many threads, for the rate of the files alone.
 
-    Each reads into memory that stays in its cache.
+    Threads and their memory live as long as the reader: on files of some hundred MB, making them would take
+    longer than to read.
     """
-    from concurrent.futures import ThreadPoolExecutor  # not for every program that imports saeta
 
-    pieces = list(_pieces(paths))
-    total = sum(size for _, _, size in pieces)
-    if not total:
-        return 0.0
-    memory = local()
+    def __init__(self, paths: Sequence[Path], threads: int) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # not for every program that imports saeta
 
-    def fetch(piece: tuple[Path, int, int]) -> None:
-        path, at, size = piece
-        if not hasattr(memory, "view"):
-            memory.view = memoryview(bytearray(PIECE))
-        with path.open("rb", buffering=0) as file:
-            os.preadv(file.fileno(), [memory.view[:size]], at)
+        pieces = list(_pieces(paths))
+        self._parts = [pieces[number::threads] for number in range(threads)]
+        self._total = sum(size for _, _, size in pieces)
+        self._memory = [memoryview(bytearray(b"\1") * PIECE) for _ in range(threads if pieces else 0)]
+        self._pool = ThreadPoolExecutor(threads)
+        met = Barrier(threads)  # so that every thread has started
+        list(self._pool.map(lambda _: met.wait(), range(threads)))
 
-    with ThreadPoolExecutor(threads) as pool:
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    def rate(self) -> float:
+        """Returns the GB/s of one read of everything, 0 if there are no bytes."""
+        if not self._total:
+            return 0.0
         start = time.perf_counter()
-        list(pool.map(fetch, pieces))
-        return total / (time.perf_counter() - start) / 1e9
+        list(self._pool.map(_fetch, self._parts, self._memory))
+        return self._total / (time.perf_counter() - start) / 1e9
+
+
+def _fetch(pieces: Sequence[tuple[Path, int, int]], memory: memoryview) -> None:
+    for path, group in groupby(pieces, key=lambda piece: piece[0]):
+        with path.open("rb", buffering=0) as file:
+            for _, at, size in group:
+                os.preadv(file.fileno(), [memory[:size]], at)
 
 
 def _pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, int, int]]:
