@@ -348,6 +348,31 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_target_is_left_alone() -> None:
     assert target == bytes(100)
 
 
+def test_threads_serve_later_requests_and_end_when_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST_IDLE", 1.0)
+    gate, threads = Gate(4), []
+
+    def hold(offset: int, count: int) -> None:
+        threads.append(threading.get_native_id())
+        gate(offset, count)
+
+    for _ in range(3):
+        assert filled(Store(before=hold).open(), 0, 16 * MIB) == CONTENT
+        assert eventually(lambda: REQUESTS.idle >= 3)
+    assert len(set(threads)) <= 6, "each of the later reads starts at most one"
+    monkeypatch.setattr(requests, "MOST_IDLE", 0.0)
+    assert eventually(lambda: REQUESTS.idle == 0)
+
+
+def test_no_more_threads_wait_than_requests_may_run() -> None:
+    REQUESTS.limit(2)
+    file = Store().open()
+    for offset in range(20):
+        assert filled(file, offset, 100) == CONTENT[offset : offset + 100]
+        assert REQUESTS.idle <= 2
+    assert eventually(lambda: REQUESTS.idle == 0)
+
+
 def test_a_forked_child_reads_with_threads_of_its_own() -> None:
     REQUESTS.limit(1)
     begun, release = threading.Event(), threading.Event()

@@ -1,7 +1,8 @@
 """Threads of the process that wait for answers of stores, as many as stores take.
 
-A thread ends when no request is left. They are daemons: the end of the program does not wait for them. A
-child of fork begins with none.
+A thread that has no request waits a moment for another one: to start a thread takes as long as the rest of a
+request does. They are daemons: the end of the program does not wait for them. A child of fork begins with
+none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
@@ -24,6 +26,7 @@ LEAST_AT_ONCE = 4  # after a store has asked for fewer
 SECONDS_BETWEEN_CUTS = 1.0  # refusals of requests that were sent together count once
 DEADLINE = 120.0  # seconds without an answer to any request
 LOOK_AGAIN = 0.05  # seconds between two looks for an interrupt
+MOST_IDLE = 0.25  # seconds that a thread waits for another request
 
 Result = TypeVar("Result")
 
@@ -44,6 +47,8 @@ class Requests:
         self._state = allocate_lock()
         self._waiting: deque[Request] = deque()
         self._running = 0
+        self._idle = 0  # threads that wait for a request, beside those that are being woken
+        self._wakes: SimpleQueue[None] = SimpleQueue()  # a token for each thread that is woken
         self._bytes = 0  # of the requests that run
         self._lost: set[Request] = set()  # whose threads are not counted any more
         self._most = self._highest
@@ -58,8 +63,13 @@ class Requests:
 
     @property
     def running(self) -> int:
-        """The number of threads."""
+        """The number of threads that have requests."""
         return self._running
+
+    @property
+    def idle(self) -> int:
+        """The number of threads that wait for requests."""
+        return self._idle
 
     def add(self, requests: Iterable[Request], *, first: bool = False) -> None:
         """Queues requests, `first`: before all others."""
@@ -67,7 +77,8 @@ class Requests:
             self._waiting.extendleft(reversed(list(requests)))
         else:
             self._waiting.extend(requests)
-        start_new_thread(self._work, ())  # it starts the others, where no handler of a signal runs
+        # It wakes or starts the others, where no handler of a signal runs.
+        start_new_thread(self._work, ())
 
     def slow_down(self) -> None:
         """Halves the number of requests: a store returned "too many requests" or "slow down"."""
@@ -86,15 +97,50 @@ class Requests:
                 self._running -= 1
                 self._bytes -= request.size
 
+    def _start_one(self) -> None:
+        """Lets one more thread look for requests."""
+        with self._state:
+            is_idle = self._idle > 0
+            if is_idle:
+                self._idle -= 1
+                self._wakes.put(None)
+        if not is_idle:
+            start_new_thread(self._work, ())
+
     def _work(self) -> None:
+        while self._run_all() and self._wait_for_more():
+            pass
+
+    def _run_all(self) -> bool:
+        """Runs requests until none is left that may run now. Returns whether the thread goes on."""
         with self._state:
             if self._running >= self._most or not self._waiting:
-                return
+                return True
             self._running += 1
         while (request := self._take()) is not None:
             request.run()
             if not self._note_answer(request):
-                return
+                return False
+        return True
+
+    def _wait_for_more(self) -> bool:
+        """Waits until there may be requests. False: the thread is not needed any more."""
+        with self._state:
+            wakes = self._wakes
+            if self._running + self._idle >= self._most:
+                return False
+            self._idle += 1
+        try:
+            wakes.get(timeout=MOST_IDLE)
+        except Empty:
+            with self._state:
+                if wakes is not self._wakes:  # after `reset`
+                    return False
+                if wakes.empty():
+                    self._idle -= 1
+                    return False
+                wakes.get()  # a token that was put meanwhile
+        return True
 
     def _take(self) -> Request | None:
         with self._state:
@@ -108,7 +154,7 @@ class Requests:
                 self._running -= 1
                 return None
         if more:
-            start_new_thread(self._work, ())
+            self._start_one()
         return request
 
     def _has_room(self, running: int) -> bool:
