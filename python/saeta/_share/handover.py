@@ -8,7 +8,6 @@ ends, or after some minutes, because a table that is never opened must not be ke
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -16,10 +15,8 @@ import struct
 import subprocess
 from multiprocessing import parent_process, spawn, util
 from pathlib import Path
-from typing import Any
 
 from saeta import _core
-from saeta._share.packed import host_bytes
 
 _PATIENCE = 0.1  # seconds that an ending process waits before it starts the program
 _LONGEST = 600.0  # seconds that the program keeps tables of a process that multiprocessing has started
@@ -28,7 +25,6 @@ _WITHOUT_PARENT = 30.0  # seconds that it keeps tables of any other process
 _REQUEST = struct.Struct("<8sHB16s")  # magic, version, kind, token: saeta/share/wire.hpp
 _OPEN, _TAKE = 2, 3
 _DONE, _GONE = b"\0", b"\1"
-_SIZES = struct.Struct("<QQ")  # bytes of the body and of the metadata
 
 _log = logging.getLogger("saeta.share")
 _prepared = False
@@ -62,25 +58,12 @@ def _hand_over() -> None:
             _log.warning("tables that were sent and did not arrive are lost: %s", str(failed))
 
 
-def _memory_file(*contents: Any, seal: bool = False) -> int:
-    """Writes an unnamed file in memory. The process is ending, so its descriptor is not closed."""
-    number = os.memfd_create("saeta table", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    for content in contents:
-        left = memoryview(content).cast("B")
-        while left:
-            left = left[os.write(number, left) :]
-    if seal:
-        fcntl.fcntl(number, 1033, 15)  # F_ADD_SEALS, all of them: Python 3.11 does not name them everywhere
-    return number
-
-
-def _in_file(entry: _core._Exported) -> tuple[int, bytes]:
-    """Returns a file with a table, like that of a table on the host, which outlives this process."""
+def _in_file(entry: _core._Exported) -> _core._Exported:
+    """Returns an export with the table in a file, which outlives this process."""
     if not entry.place[3]:
-        return entry.file, entry.reply
+        return entry
     metadata, body = entry.packed()
-    file = _memory_file(host_bytes(body.to("host")), metadata, seal=True)
-    return file, _SIZES.pack(len(body), len(metadata))
+    return _core._export_packed(metadata, body.to("host"))
 
 
 def _request(kind: int, token: bytes) -> str:
@@ -88,22 +71,22 @@ def _request(kind: int, token: bytes) -> str:
 
 
 def _start_keeper(listener: int, posted: list[tuple[_core._Exported, int]]) -> None:
-    files = []
+    exports = []
     kept = []
     for entry, count in posted:
         try:
-            file, sizes = _in_file(entry)
+            export = _in_file(entry)
         except Exception as failed:
             _log.warning("a table that was sent and did not arrive is lost: %s", str(failed))
             continue
         token = entry.place[2]
-        files.append(file)
+        exports.append(export)
         kept.append(
             {
                 "take": _request(_TAKE, token),
                 "open": _request(_OPEN, token),
-                "reply": (_DONE + sizes).hex(),
-                "file": file,
+                "reply": (_DONE + export.reply).hex(),
+                "file": export.file,
                 "count": count,
             }
         )
@@ -115,16 +98,16 @@ def _start_keeper(listener: int, posted: list[tuple[_core._Exported, int]]) -> N
         "parent": None if parent is None else parent.pid,
         "seconds": _WITHOUT_PARENT if parent is None else _LONGEST,
     }
-    message = _memory_file(json.dumps(told).encode())
-    os.lseek(message, 0, os.SEEK_SET)
     program = Path(__file__).with_name("keeper.py")
     started = subprocess.Popen(
         [spawn.get_executable(), "-I", "-S", str(program)],
-        stdin=message,
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        pass_fds=[listener, *files],
+        pass_fds=[listener, *(export.file for export in exports)],
         start_new_session=True,  # so that Ctrl-C in the terminal does not end it
         cwd="/",
     )
+    with started.stdin as told_to:  # type: ignore[union-attr]  # it is a pipe
+        told_to.write(json.dumps(told).encode())
     started.returncode = 0  # the program outlives this process; without a code Popen would warn about that

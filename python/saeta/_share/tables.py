@@ -19,7 +19,7 @@ from saeta import _core, _ipc
 from saeta._core import Context, Table
 from saeta._report import human_bytes
 from saeta._share.weak import WeakValues
-from saeta.errors import ClosedError, ExchangeError, FormatError, TypeMismatch
+from saeta.errors import ClosedError, FormatError, TypeMismatch
 from saeta.exchange import ContextLike, context_of, from_arrow
 
 
@@ -253,11 +253,6 @@ def open_shared(token: SharedTable, ctx: ContextLike = None, *, validate: bool =
             f"token is of type {type(token).__name__}, expected a SharedTable from Table.share"
         )
     place = token._place
-    if place.boot != _core._machine_id():
-        raise ExchangeError(
-            "the table can't be opened: the token was made on another machine, or before this one was "
-            "started again"
-        )
     table = _opened.get(place.token)
     if table is None:
         table = _open(place, None if ctx is None else context_of(ctx), validate)

@@ -139,12 +139,14 @@ nb::object export_or_none(std::shared_ptr<exported> found) {
   return found == nullptr ? nb::none() : nb::cast(exported_object{exported_pointer(std::move(found))});
 }
 
-exported_object share_packed(const nb::bytes& metadata, const column_object& body) {
+/// Makes an export of a packed table by a call with its context.
+template <class Call>
+exported_object export_packed(const nb::bytes& metadata, const column_object& body, Call&& make) {
   ipc::packed_table packed;
   const auto bytes = bytes_in(metadata);
   packed.metadata.assign(bytes.begin(), bytes.end());
   packed.body = bytes_of_column(body);
-  return {exported_pointer(asking([&] { return share(body.ctx, std::move(packed)).memory(); }))};
+  return {exported_pointer(asking([&] { return make(body.ctx, std::move(packed)); }))};
 }
 
 /// Exports the bytes of a buffer, or waits for the last writes of an earlier export of them that is valid.
@@ -261,8 +263,23 @@ void bind_exports(nb::module_& m) {
           "post",
           [](const exported_object& self) { without_gil([&] { broker::own()->post(*self.memory); }); },
           "Keeps the memory until a process has opened it by a posted token that is sent now.");
-  m.def("_share_packed", &share_packed, nb::arg("metadata"), nb::arg("body"),
-        nb::sig("def _share_packed(metadata: bytes, body: Column) -> _Exported"), "Shares a packed table.");
+  m.def(
+      "_share_packed",
+      [](const nb::bytes& metadata, const column_object& body) {
+        return export_packed(metadata, body, [](const auto& ctx, ipc::packed_table packed) {
+          return share(ctx, std::move(packed)).memory();
+        });
+      },
+      nb::arg("metadata"), nb::arg("body"),
+      nb::sig("def _share_packed(metadata: bytes, body: Column) -> _Exported"), "Shares a packed table.");
+  m.def(
+      "_export_packed",
+      [](const nb::bytes& metadata, const column_object& body) {
+        return export_packed(metadata, body, &exported::packed);
+      },
+      nb::arg("metadata"), nb::arg("body"),
+      nb::sig("def _export_packed(metadata: bytes, body: Column) -> _Exported"),
+      "The same without the broker, which may have ended.");
   m.def(
       "_share_buffer", &share_buffer, nb::arg("where"), nb::arg("memory").none(), nb::arg("known").none(),
       nb::sig(
