@@ -14,7 +14,7 @@ from saeta._files import sinks
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
 from saeta._files.filesystems import place_of
 from saeta._files.progress import hook as progress_hook
-from saeta._files.readers import Selection, describe_source, open_reader
+from saeta._files.readers import ReadArguments, describe_source, open_reader
 from saeta._files.sources import resolve_source
 from saeta.exchange import ArrowStream, ContextLike, context_of, table_in_place
 
@@ -109,7 +109,9 @@ def read_ipc(
     target = context_of(ctx)
     place = filesystem if storage_options is None else place_of(filesystem, storage_options)
     files = list_sources(source, place, IPC_ENDINGS)
-    reader = open_reader(files, Selection(columns, batches, schema, index, copy, validate, combine_chunks))
+    reader = open_reader(
+        files, ReadArguments(columns, batches, schema, index, copy, validate, combine_chunks)
+    )
     if progress is None:
         return reader.read_all(target)
     with progress_hook(progress, "reading") as hook:

@@ -16,7 +16,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from saeta._files.data_sets import IPC_ENDINGS, list_sources
-from saeta._files.readers import ReadOptions, open_reader
+from saeta._files.readers import ReadArguments, open_reader
 from sim_devices import DEVICES, contexts_of
 
 NUMBERS = pa.schema([("n", pa.int64())])
@@ -354,7 +354,7 @@ def test_a_data_set_can_have_more_files_than_the_descriptor_limit(host, tmp_path
 
 def copied(source, batches=None):
     """Opens a data set reader with `copy=True`."""
-    return open_reader(list_sources(source, None, IPC_ENDINGS), ReadOptions(batches=batches, copy=True))
+    return open_reader(list_sources(source, None, IPC_ENDINGS), ReadArguments(batches=batches, copy=True))
 
 
 def test_windows_of_parts_of_batches_in_any_order(device, folder):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from saeta._core import Schema, _united_schema
 from saeta._files.data_sets import IPC_ENDINGS, Listed, list_sources
 from saeta._files.filesystems import is_url
-from saeta._files.readers import Selection, open_reader, opened
+from saeta._files.readers import ReadArguments, open_reader, opened
 from saeta._files.sources import name_of
 from saeta.errors import TypeMismatch
 
@@ -68,7 +68,7 @@ def describe_files(files: Sequence[Listed], columns: list[str] | None, schema: A
     """Describes the batches of all files, whose rows must have one schema: the one that is given, if any."""
     schemas: list[Schema] = []
     batches: list[FileBatch] = []
-    options = Selection(columns, schema=schema)
+    options = ReadArguments(columns, schema=schema)
     for file, source in zip(files, opened(files), strict=True):
         with open_reader([source], options) as reader:
             schemas.append(reader.schema)

@@ -11,7 +11,7 @@ from saeta._core import Context, Table, _united_schema
 from saeta._devices import contexts as all_contexts
 from saeta._files import data_sets, sources
 from saeta._files.filesystems import place_of
-from saeta._files.readers import Selection, open_reader
+from saeta._files.readers import ReadArguments, open_reader
 from saeta._files.threads import Worker
 from saeta.errors import InvalidError, UnsupportedError
 from saeta.exchange import ContextLike, context_of
@@ -73,7 +73,9 @@ def place(
         raise InvalidError(f"by={by!r}: expected 'files' or 'bytes'")
     chosen = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
     files = data_sets.list_sources(source, place_of(filesystem, storage_options), data_sets.IPC_ENDINGS)
-    options = Selection(chosen, schema=schema, index=index, validate=validate, combine_chunks=combine_chunks)
+    options = ReadArguments(
+        chosen, schema=schema, index=index, validate=validate, combine_chunks=combine_chunks
+    )
     readers: list[Reader] = []
     try:
         if by == "files":

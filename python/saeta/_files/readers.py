@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ReadArguments:
     """What is read of files, and how: arguments of `saeta.read_ipc`."""
 
     columns: Any = None  # a name, or an iterable of names
@@ -35,7 +35,7 @@ class Selection:
     combine_chunks: bool | None = None
 
 
-def open_reader(files: Sequence[Listed], options: Selection) -> Reader:
+def open_reader(files: Sequence[Listed], options: ReadArguments) -> Reader:
     """Opens one reader of all files, which `data_sets.list_sources` has found."""
     if options.columns is not None:
         options = replace(options, columns=_names(options.columns))
@@ -51,7 +51,7 @@ def open_reader(files: Sequence[Listed], options: Selection) -> Reader:
     return _join([_open(file, file_options, keep_open) for file in files], options)
 
 
-def _open(file: Listed, options: Selection, keep_open: bool = True) -> Reader:
+def _open(file: Listed, options: ReadArguments, keep_open: bool = True) -> Reader:
     """Opens one file. Of batches, only a range can be chosen."""
     source = file.source
     if not file.regular and not isinstance(source, RangeFile):
@@ -97,7 +97,7 @@ def describe_source(source: Any) -> dict[str, Any]:
     return _ipc.inspect_bytes(source)
 
 
-def _join(readers: list[Reader], options: Selection) -> Reader:
+def _join(readers: list[Reader], options: ReadArguments) -> Reader:
     batches: Any = options.batches
     if isinstance(batches, slice):
         batches = batch_numbers.numbers_of_slice(batches, _count_batches(readers))
@@ -136,7 +136,7 @@ def _names(columns: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _schema(options: Selection) -> Schema:
+def _schema(options: ReadArguments) -> Schema:
     """Returns the part of the caller's schema for the columns that are read."""
     schema = options.schema if isinstance(options.schema, Schema) else Schema(options.schema)
     if options.columns is None:

@@ -17,7 +17,7 @@ from saeta._files.data_sets import IPC_ENDINGS, list_sources
 from saeta._files.filesystems import place_of
 from saeta._files.progress import Counted, batches_of
 from saeta._files.progress import hook as progress_hook
-from saeta._files.readers import Selection, open_reader
+from saeta._files.readers import ReadArguments, open_reader
 from saeta._files.threads import Worker
 from saeta._optional import load
 from saeta.errors import BudgetExceeded, ClosedError, FormatError, TypeMismatch, UnsupportedError
@@ -520,7 +520,7 @@ def scan_ipc(
     target = context_of(ctx)
     place = filesystem if storage_options is None else place_of(filesystem, storage_options)
     files = list_sources(source, place, IPC_ENDINGS)
-    reader = open_reader(files, Selection(columns, batches, schema, index, copy, validate))
+    reader = open_reader(files, ReadArguments(columns, batches, schema, index, copy, validate))
     windows = reader.scan_windows(target, window_bytes, ahead, rows)
     all_rows = _rows_of(reader) if progress else -1
     total = batches_of(all_rows, rows) if rows else reader.num_batches

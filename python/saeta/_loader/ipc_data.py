@@ -11,7 +11,7 @@ from typing import Any
 
 from saeta._core import Context, Schema, Table, _united_schema
 from saeta._files.data_sets import Listed
-from saeta._files.readers import Selection, describe_source, open_reader, opened
+from saeta._files.readers import ReadArguments, describe_source, open_reader, opened
 from saeta._files.scan import WHOLE_ADVICE
 from saeta._files.sources import name_of
 from saeta._loader.base import IS_WHOLE, OfFiles, schema_of_columns, shown
@@ -51,7 +51,7 @@ class OfIpc(OfFiles):
         self.schema = schemas[0]
         if len(files) != 1 or len(set(self.schema.names)) != len(self.schema.names):
             self.schema = _united_schema(schemas, list(map(shown, self.files)), meant)
-            reader = open_reader(files, Selection(self.schema.names, schema=self.schema))
+            reader = open_reader(files, ReadArguments(self.schema.names, schema=self.schema))
         self._chosen, self._meant = chosen, meant
         self._reader = reader
         self._planned: Any = reader  # the reader of all files, if one plan can take them
@@ -137,7 +137,7 @@ class OfIpc(OfFiles):
 
     def read_batches(self, reading: ReadingFiles, file: int, first: int, last: int) -> Table:
         meant = Schema([self.schema.field(name) for name in reading.columns])
-        reader = open_reader([self._listed[file]], Selection(reading.columns, (first, last), meant))
+        reader = open_reader([self._listed[file]], ReadArguments(reading.columns, (first, last), meant))
         with reading.ended_by_close(reader):
             table: Table = reader.read_all(reading.ctx)
             return table
@@ -145,7 +145,7 @@ class OfIpc(OfFiles):
 
 def _open_ipc(file: Listed, chosen: Selection, meant: Schema | None) -> Any:
     """Opens the columns that are read of a file."""
-    reader = open_reader([file], Selection(chosen.columns, schema=meant, index=chosen.index))
+    reader = open_reader([file], ReadArguments(chosen.columns, schema=meant, index=chosen.index))
     if reader.format != "file":
         reader.close()
         raise UnsupportedError(
