@@ -6,127 +6,12 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/take_level.hpp"
-#include "saeta/executor/thread_pool.hpp"
-#include "saeta/memory/device_copy.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <numeric>
 
 namespace saeta {
-
-void take_runner::set_pieces(take_step& step, std::span<const take_source> pieces) {
-  step.pieces = std::ssize(pieces);
-  step.from = pieces.front();
-  if (pieces.size() != 1) {
-    step.first_source = std::ssize(sources_);
-    sources_.insert(sources_.end(), pieces.begin(), pieces.end());
-  }
-}
-
-take_step take_runner::rows_of(std::span<const std::int64_t> piece_rows) {
-  take_step step;
-  if (piece_rows.size() <= 1) {
-    return step;
-  }
-  step.pieces = std::ssize(piece_rows);
-  step.first_source = std::ssize(sources_);
-  std::int64_t first = 0;
-  for (const std::int64_t rows : piece_rows) {
-    sources_.push_back({.first = first, .count = rows});
-    first += rows;
-  }
-  return step;
-}
-
-std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
-  constexpr std::size_t numbers = sizeof(taken_count) / sizeof(std::int64_t);
-  if (steps.empty()) {
-    return {};
-  }
-  const stream_ref work = ctx_->work_stream();
-  const auto tiles = static_cast<std::size_t>(number_tiles(steps));
-  const buffer sums = buffer::allocate(ctx_, tiles * sizeof(std::int64_t), work, "take");
-  const buffer results = buffer::allocate(ctx_, steps.size() * sizeof(taken_count), work, "take");
-  const device_copy<take_step> uploaded(ctx_, steps);
-  const device_copy<take_source> sources(ctx_, sources_);
-  use_token token(work, {reads(uploaded.memory()), reads(sources.memory()), writes(sums), writes(results)});
-  auto* const sum = token.span<std::int64_t>(sums).data();
-  auto* const found = token.span<taken_count>(results).data();
-  ctx_->kernels().count_taken(work.native_handle(),
-                              {steps, uploaded.data(token), sources_, sources.data(token)}, sum, found);
-  std::vector<std::int64_t> read(steps.size() * numbers);
-  ctx_->copies().read_scalars(read, reinterpret_cast<const std::int64_t*>(found), work);
-  token.finish();
-  sums_.push_back(sums);
-  std::vector<taken_count> counts;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    steps[i].sums = sum + steps[i].first_tile;
-    counts.push_back({read[numbers * i], read[numbers * i + 1]});
-  }
-  return counts;
-}
-
-namespace {
-
-constexpr std::int64_t part_rows = 1 << 16;
-/// Steps with fewer values than this are done before other threads have begun.
-constexpr std::int64_t least_shared = std::int64_t{1} << 20;
-
-/// Cuts long steps of values into parts, so that threads of the host can share one column.
-std::vector<take_step> parts_of(std::span<const take_step> steps) {
-  std::vector<take_step> parts;
-  for (const take_step& step : steps) {
-    const bool cut = step.kind == take_kind::values;
-    const std::int64_t most = cut ? part_rows : step.count;
-    for (std::int64_t first = 0; first < step.count; first += most) {
-      take_step& part = parts.emplace_back(step);
-      part.columns = 1;
-      part.count = std::min(most, step.count - first);
-      if (cut) {
-        part.rows += first;
-        part.target = static_cast<std::byte*>(step.target) + first * step.width * step.units;
-      }
-    }
-  }
-  return parts;
-}
-
-} // namespace
-
-/// The kernels of the host run on the thread that calls them.
-void take_runner::run_on_host(std::span<const take_step> steps, const take_source* sources) const {
-  const std::vector<take_step> parts = parts_of(steps);
-  thread_pool threads;
-  threads.run(parts.size(), [&](std::size_t, std::size_t number) {
-    ctx_->kernels().take(ctx_->work_stream().native_handle(),
-                         {std::span(parts).subspan(number, 1), nullptr, sources_, sources});
-  });
-}
-
-void take_runner::run(std::span<take_step> steps) {
-  if (steps.empty()) {
-    return;
-  }
-  const stream_ref work = ctx_->work_stream();
-  number_tiles(steps);
-  const bool passed = steps.size() <= most_passed_steps;
-  const device_copy<take_step> uploaded(ctx_, passed ? std::span<take_step>() : steps);
-  const device_copy<take_source> sources(ctx_, sources_);
-  std::vector<use> uses{reads(uploaded.memory()), reads(sources.memory())};
-  std::ranges::transform(sums_, std::back_inserter(uses), reads);
-  use_token token(work, uses);
-  const auto values = std::transform_reduce(steps.begin(), steps.end(), std::int64_t{0}, std::plus<>(),
-                                            [](const take_step& step) { return step.count; });
-  if (ctx_->on_host() && values >= least_shared) {
-    run_on_host(steps, sources.data(token));
-  } else {
-    ctx_->kernels().take(work.native_handle(), {steps, uploaded.data(token), sources_, sources.data(token)});
-  }
-  token.finish();
-}
 
 namespace {
 

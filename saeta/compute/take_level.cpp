@@ -488,8 +488,7 @@ void take_level::queue() {
   std::vector<take_step> first = grouped_values();
   first.insert(first.end(), steps_.begin(), steps_.end());
   first.insert(first.end(), counted_.begin(), counted_.end());
-  runner_.run(first);
-  runner_.run(late_);
+  runner_.run(first, late_);
   clear_padding();
   token.finish();
 }

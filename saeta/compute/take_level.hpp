@@ -41,10 +41,17 @@ public:
   [[nodiscard]] take_step rows_of(std::span<const std::int64_t> piece_rows);
   /// Counts steps of counted kinds, sets their sums, and waits for the results.
   [[nodiscard]] std::vector<taken_count> count(std::span<take_step> steps);
-  void run(std::span<take_step> steps);
+  /// @param late  steps that read what `steps` write; none without them
+  void run(std::span<take_step> steps, std::span<take_step> late = {});
 
 private:
-  void run_on_host(std::span<const take_step> steps, const take_source* sources) const;
+  /// True for work that several threads of the host do.
+  [[nodiscard]] bool is_shared(std::span<const take_step> steps) const;
+  void count_on_host(std::span<const take_step> steps, const take_source* sources, std::int64_t* sums,
+                     taken_count* counts) const;
+  void run_on_host(std::span<const take_step> steps, std::span<const take_step> late,
+                   const take_source* sources) const;
+  void queue(std::span<take_step> steps, const take_source* sources) const;
 
   std::shared_ptr<context> ctx_;
   std::vector<take_source> sources_; ///< of all steps, as the steps number them

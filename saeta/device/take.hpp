@@ -82,7 +82,7 @@ struct take_source {
 struct take_step {
   take_kind kind = take_kind::values;
   std::int32_t width = 0; ///< bytes of a number, offset, index or run end; of a mask, 0 for bits
-  std::int32_t units = 1;
+  std::int32_t units = 1; ///< of `offsets`, on the host: 0 for a part of a step with another part after it
   std::int8_t code = 0;
   bool is_signed = false; ///< for `indices`
   /// Steps of kind `values` that read the same rows can form a group, which reads each row once. The first
@@ -102,7 +102,8 @@ struct take_step {
   /// For `indices`, the number of rows of the source. For `mask` and `filled`, the row of the source where
   /// they begin. For `child_rows`, the number of the piece.
   std::int64_t limit = 0;
-  /// For counted kinds: for each tile, the sum of all tiles before it in this step.
+  /// For counted kinds: for each tile, the sum of all tiles before it in this step. On the host, null is a step
+  /// of one tile, and the first sum of a part of a step counts what other parts write before it.
   const std::int64_t* sums = nullptr;
   /// For `indices`, two numbers, `no_row` before the kernel runs: the first index that is out of range, and a
   /// number other than `no_row` if an index is null. Indices that are out of range become null rows.

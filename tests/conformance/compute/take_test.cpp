@@ -504,6 +504,25 @@ TEST_P(taken_rows, refuses_rows_with_values_out_of_range) {
   EXPECT_EQ(used(), before);
 }
 
+/// Threads of the host count parts of so many rows.
+TEST_P(taken_rows, names_the_first_of_many_rows_with_values_out_of_range) {
+  constexpr std::size_t rows = 200'000;
+  std::vector<std::int32_t> offsets(rows + 1, 3);
+  offsets[150'001] = offsets[180'001] = 5;
+  const column text = numbers(type_id::uint8, std::vector<std::uint8_t>(4, 'x'));
+  const column places = numbers(type_id::int32, offsets);
+  const std::vector<column> pieces{column::make(ctx(), {.type = data_type(type_id::string),
+                                                        .length = rows,
+                                                        .null_count = 0,
+                                                        .buffers = {{}, places.values(), text.values()}})};
+  row_numbers all(rows);
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  std::string message;
+  EXPECT_EQ(unit::code_raised_by([&] { static_cast<void>(taken(pieces, indices(all))); }, &message),
+            errc::format);
+  EXPECT_NE(message.find("row 150000 of the result"), std::string::npos) << message;
+}
+
 TEST_P(taken_rows, leaves_nothing_charged_if_the_budget_is_too_small) {
   const std::vector<part> parts{
       {random_array(data_type(type_id::large_string), {4000, 0, nulls::some, true}, 3), 0, 4000}};
