@@ -6,6 +6,7 @@
 #include "saeta/column/schema.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/compute/take_level.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/use_token.hpp"
 
 #include <algorithm>
@@ -330,6 +331,28 @@ void require_batches(std::int64_t count, const lane_batches& batches) {
   }
 }
 
+/// Numbers that a thread makes at once, and fewer than other threads are started for.
+constexpr std::int64_t part_numbers = 1 << 15;
+constexpr std::int64_t least_shared_numbers = 1 << 17;
+
+/// Makes the numbers of whole batches in several threads: the kernels of the host run on the thread that calls
+/// them.
+void permute_on_host(const context& ctx, const permute_work& all) {
+  const std::int64_t batch_rows = all.batches.batch_rows;
+  const std::int64_t batches = std::max<std::int64_t>(part_numbers / batch_rows, 1); // of a part
+  const std::int64_t rows = batches * batch_rows;
+  thread_pool threads;
+  threads.run(static_cast<std::size_t>((all.batches.count + rows - 1) / rows),
+              [&](std::size_t, std::size_t number) {
+                const auto before = static_cast<std::int64_t>(number);
+                permute_work part = all;
+                part.batches.first += before * batches * all.batches.step;
+                part.batches.count = std::min(rows, all.batches.count - before * rows);
+                part.target = static_cast<std::byte*>(all.target) + before * rows * all.width;
+                ctx.kernels().permute_rows(ctx.work_stream().native_handle(), part);
+              });
+}
+
 } // namespace
 
 column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std::uint64_t key,
@@ -346,12 +369,16 @@ column permute_rows(const std::shared_ptr<context>& ctx, std::int64_t count, std
   const buffer values = buffer::allocate(ctx, bytes, work, "permute");
   const std::int64_t of_window = std::min(count, batches.window_batches * batches.batch_rows);
   use_token token(work, {writes(values)});
-  ctx->kernels().permute_rows(work.native_handle(),
-                              {.order = make_permutation(static_cast<std::uint64_t>(of_window), key),
-                               .batches = batches,
-                               .rows = count,
-                               .width = type.byte_width(),
-                               .target = token.span<std::byte>(values).data()});
+  const permute_work all{.order = make_permutation(static_cast<std::uint64_t>(of_window), key),
+                         .batches = batches,
+                         .rows = count,
+                         .width = type.byte_width(),
+                         .target = token.span<std::byte>(values).data()};
+  if (ctx->on_host() && batches.count >= least_shared_numbers) {
+    permute_on_host(*ctx, all);
+  } else {
+    ctx->kernels().permute_rows(work.native_handle(), all);
+  }
   token.finish();
   return column::make(ctx, {type, batches.count, 0, 0, {{}, values}, {}});
 }

@@ -80,6 +80,34 @@ TEST_P(permuted_rows, of_batches_equal_the_rows_at_their_positions) {
   EXPECT_EQ(some, expected);
 }
 
+TEST_P(permuted_rows, of_many_batches_equal_those_of_each_batch) {
+  constexpr std::int64_t count = 200'003; // which threads share
+  const lane_batches all{.batch_rows = 3000, .count = count, .window_batches = 67};
+  const std::vector<std::uint32_t> rows = rows_of<std::uint32_t>(permute_rows(ctx(), count, 5, all));
+  std::vector<std::uint32_t> expected;
+  lane_batches one = all;
+  for (one.first = 0; one.first < 67; ++one.first) {
+    one.count = std::min<std::int64_t>(3000, count - one.first * 3000);
+    const auto of_batch = rows_of<std::uint32_t>(permute_rows(ctx(), count, 5, one));
+    expected.insert(expected.end(), of_batch.begin(), of_batch.end());
+  }
+  EXPECT_EQ(rows, expected);
+}
+
+TEST_P(permuted_rows, of_a_large_table_are_looked_up_in_all_of_its_batches) {
+  constexpr std::int64_t count = 200'000;
+  const column numbers = permute_rows(ctx(), count, 9, in_one_window(count));
+  const std::vector<std::uint32_t> values = rows_of<std::uint32_t>(numbers);
+  std::vector<std::uint32_t> expected;
+  for (const std::uint32_t row : permuted(count, 5)) {
+    expected.push_back(values[row]);
+  }
+  for (const std::int64_t batches : {1, 4}) {
+    const table taken = take_permuted(table_of(numbers, batches), 5, in_one_window(count));
+    EXPECT_EQ(rows_of<std::uint32_t>(taken.batches().front().columns.front()), expected);
+  }
+}
+
 TEST_P(permuted_rows, of_lanes_are_permuted_within_their_windows) {
   // two rounds of windows of 40 rows of three lanes, of which the last window has 33
   const lane_batches all{.batch_rows = 10, .count = 233, .lanes = 3, .window_batches = 4, .round = 2};
