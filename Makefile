@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(if $(wildcard .deps/venv/bin/python),.deps/venv/bin/python,python3)
 WITH_PACKAGE = PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PYTHON)
 
-.PHONY: help setup package build install demo demo-dask demo-ray check test thorough arm arm-threads gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-test release clean
+.PHONY: help setup package build install demo demo-dask demo-ray check test thorough arm arm-threads gpu-test mutants coverage explore abi lint bench site docs notebook wheel wheel-arm wheel-test release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -98,6 +98,9 @@ notebook: package ## what a newcomer does: README, quick start and tutorial in o
 
 wheel: setup ## the wheels in dist/, for Python 3.11 and for later ones, with every supported pyarrow (WHEELS: arguments)
 	@$(PYTHON) scripts/build_wheels.py $(WHEELS)
+
+wheel-arm: setup ## cross-compile a wheel for 64-bit Arm, and run tests of the package with it under qemu
+	@$(PYTHON) scripts/arm_wheel.py --output dist
 
 wheel-test: ## install the wheels of dist/ into clean environments and run the README in each
 	@$(PYTHON) scripts/check_wheels.py $(WHEEL_TEST)
