@@ -69,8 +69,8 @@ std::size_t take_group(std::vector<join_node>& nodes, std::size_t first, std::si
   return end;
 }
 
-/// @param columns  the pieces of each column; at least two pieces have rows
-std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std::vector<column>> columns) {
+/// @param columns  at least two pieces have rows
+std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const column_pieces> columns) {
   std::vector<join_node> nodes = join_nodes(ctx, columns);
   const std::shared_ptr<void> dictionaries = fetch_dictionaries(ctx, nodes);
   const std::size_t pieces = columns.front().size();
@@ -80,8 +80,8 @@ std::vector<batch> join(const std::shared_ptr<context>& ctx, std::span<const std
     batch& joined = batches.emplace_back();
     joined.rows = nodes.front().rows;
     if (end - first == 1) {
-      for (const std::vector<column>& of : columns) {
-        joined.columns.push_back(of[first]);
+      for (const column_pieces& of : columns) {
+        joined.columns.push_back(*of[first]);
       }
     } else {
       joined.columns = join_slab(ctx, nodes, first, end).columns();
@@ -112,14 +112,14 @@ std::vector<column> combine_chunks(std::span<const column> pieces) {
     return {};
   }
   require_same(pieces);
-  std::vector<std::vector<column>> columns(1);
+  std::vector<column_pieces> columns(1);
   for (const column& piece : pieces) {
     if (piece.length() != 0) {
-      columns[0].push_back(piece);
+      columns[0].push_back(&piece);
     }
   }
   if (columns[0].size() <= 1) {
-    return {columns[0].empty() ? pieces.front() : columns[0].front()};
+    return {columns[0].empty() ? pieces.front() : *columns[0].front()};
   }
   std::vector<column> result;
   for (batch& batch : join(pieces.front().ctx(), columns)) {
@@ -145,10 +145,13 @@ table combine_chunks(const table& source) {
   if (source.column_count() == 0) {
     return table::make(source.ctx(), source.fields(), {batch{source.rows(), {}}});
   }
-  std::vector<std::vector<column>> columns(source.column_count());
+  std::vector<column_pieces> columns(source.column_count());
+  for (column_pieces& pieces : columns) {
+    pieces.reserve(kept.size());
+  }
   for (const std::size_t i : kept) {
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      columns[c].push_back(source.batches()[i].columns[c]);
+      columns[c].push_back(&source.batches()[i].columns[c]);
     }
   }
   return table::make(source.ctx(), source.fields(), join(source.ctx(), columns));

@@ -35,12 +35,13 @@ public:
       return;
     }
     const stream_ref work = ctx->work_stream();
-    std::vector<use> uses;
+    storage_reads memory;
     for (const question& question : questions_) {
-      uses.push_back(reads(buffer(question.values->owner())));
+      memory.add(*question.values);
     }
-    const use_token sources(work, uses);
+    const use_token sources(work, memory.uses());
     std::vector<value_request> requests;
+    requests.reserve(questions_.size());
     for (const question& question : questions_) {
       requests.push_back(question.request);
       requests.back().at = reinterpret_cast<const std::byte*>(question.values->address()) + question.byte;
@@ -119,6 +120,7 @@ void add_children(join_node& node) {
   for (std::size_t i = runs ? 1 : 0; i < fields.size(); ++i) {
     join_node& child = node.children.emplace_back();
     child.type = &fields[i].type;
+    child.spans.reserve(node.spans.size());
     for (const join_span& span : node.spans) {
       child.spans.push_back(child_span(*node.type, span, i));
     }
@@ -264,13 +266,15 @@ void join_node::take(std::size_t piece) {
 }
 
 std::vector<join_node> join_nodes(const std::shared_ptr<context>& ctx,
-                                  std::span<const std::vector<column>> columns) {
+                                  std::span<const column_pieces> columns) {
   std::vector<join_node> nodes;
-  for (const std::vector<column>& pieces : columns) {
+  nodes.reserve(columns.size());
+  for (const column_pieces& pieces : columns) {
     join_node& node = nodes.emplace_back();
-    node.type = &pieces.front().type();
-    for (const column& piece : pieces) {
-      node.spans.push_back(span_of(piece, piece.offset(), piece.length()));
+    node.type = &pieces.front()->type();
+    node.spans.reserve(pieces.size());
+    for (const column* const piece : pieces) {
+      node.spans.push_back(span_of(*piece, piece->offset(), piece->length()));
     }
   }
   std::vector<join_node*> top;

@@ -118,9 +118,11 @@ private:
 /// Bytes of one run end.
 std::size_t run_end_width(const data_type& type) noexcept;
 
-/// Makes one node for each column. `columns[i]` are the pieces of column i, the same number for each column.
-/// They must outlive the nodes.
+/// The pieces of one column.
+using column_pieces = std::vector<const column*>;
+
+/// Makes one node for each column. Every column has the same number of pieces. They must outlive the nodes.
 std::vector<join_node> join_nodes(const std::shared_ptr<context>& ctx,
-                                  std::span<const std::vector<column>> columns);
+                                  std::span<const column_pieces> columns);
 
 } // namespace saeta

@@ -248,37 +248,48 @@ buffer join_slab::in_slab(const slab_place& at) const {
              : buffer();
 }
 
-/// Appends the buffers that the steps will read.
-void join_slab::append_sources(const joined& of, std::vector<const buffer*>& sources) const {
+/// Appends the buffers of a piece that the steps will read.
+void join_slab::append_sources(const joined& of, std::size_t piece,
+                               std::vector<const buffer*>& sources) const {
   if (of.node->rows == 0) {
     return;
   }
-  const bool validity = of.node->type->has_validity();
-  for_each_span(*of.node, [&](const join_span& span, std::size_t) {
+  if (const join_span& span = of.node->spans[piece]; span.taken) {
+    const bool validity = of.node->type->has_validity();
+    const auto buffers = span.of->buffers();
     for (std::size_t i = 0; i < of.buffers.size(); ++i) {
-      if (of.buffers[i].present() && (i != 0 || !validity || copies_validity(span))) {
-        sources.push_back(&span.of->buffers()[i]);
+      const bool read = of.buffers[i].present() && (i != 0 || !validity || copies_validity(span));
+      if (read && buffers[i].present()) {
+        sources.push_back(&buffers[i]);
       }
     }
     if (!of.run_ends.empty()) {
       sources.push_back(&span.of->children()[0].buffers()[1]);
     }
-  });
+  }
   for (const joined& child : of.children) {
-    append_sources(child, sources);
+    append_sources(child, piece, sources);
   }
 }
 
 /// @param first  the first of `plain_` whose source is used
 std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t first) const {
-  std::vector<const buffer*> sources;
-  for (const joined& column : of) {
-    append_sources(column, sources);
-  }
-  // The slab comes last, because a token takes storages in the order in which they were made.
+  // A token takes storages in the order in which they were made. Those of a piece were mostly made after those
+  // of the piece before it, so they are sorted piece by piece. The slab comes last.
+  const auto by_age = [](const buffer* source) { return source->owner()->generation(); };
   storage_reads reads;
-  for (const buffer* const source : sources) {
-    reads.add(*source);
+  std::vector<const buffer*> sources;
+  for (std::size_t piece = first_; piece < end_; ++piece) {
+    sources.clear();
+    for (const joined& column : of) {
+      append_sources(column, piece, sources);
+    }
+    if (!std::ranges::is_sorted(sources, {}, by_age)) {
+      std::ranges::sort(sources, {}, by_age);
+    }
+    for (const buffer* const source : sources) {
+      reads.add(*source);
+    }
   }
   append_uses(first, plain_.size(), reads.uses());
   reads.uses().push_back(writes(slab_));

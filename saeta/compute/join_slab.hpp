@@ -70,7 +70,7 @@ private:
   void run(std::vector<joined>& of);
   [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;
   void require_aligned(const join_step& step) const;
-  void append_sources(const joined& of, std::vector<const buffer*>& sources) const;
+  void append_sources(const joined& of, std::size_t piece, std::vector<const buffer*>& sources) const;
   [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of, std::size_t first) const;
   void append_uses(std::size_t first, std::size_t end, std::vector<use>& uses) const;
   void append_copies(std::size_t first, std::size_t end, std::byte* slab,

@@ -265,7 +265,7 @@ private:
       add_bytes(of);
       return source;
     }
-    inputs_.push_back({of});
+    inputs_.push_back({&of});
     return {&of, false, inputs_.size() - 1};
   }
 
@@ -342,7 +342,7 @@ private:
 
   std::shared_ptr<context> ctx_;
   std::vector<plain_bytes> plain_;
-  std::vector<std::vector<column>> inputs_; ///< columns that are joined, one piece each
+  std::vector<column_pieces> inputs_;       ///< columns that are joined, one piece each
   std::vector<column> joined_;              ///< one result for each input
   const join_slab* slab_ = nullptr;         ///< known while the results are listed
   std::map<byte_range, std::size_t> bytes_; ///< index in `plain_` of each buffer of bytes

@@ -32,6 +32,7 @@
 #include "saeta/base/export.hpp"
 #include "saeta/memory/buffer.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -67,13 +68,31 @@ struct use {
 class storage_reads {
 public:
   void add(const buffer& of) {
-    if (of.present() && known_.insert(of.owner().get()).second) {
+    if (of.present() && (is_newest(*of.owner()) || is_unknown(*of.owner()))) {
       uses_.push_back(reads(buffer(of.owner())));
     }
   }
   [[nodiscard]] std::vector<use>& uses() noexcept { return uses_; }
 
 private:
+  /// Storages are mostly added in the order in which they were made: then none of them is looked up.
+  bool is_newest(const storage& added) noexcept {
+    const bool newest = uses_.empty() || added.generation() > newest_;
+    newest_ = newest ? added.generation() : newest_;
+    return newest;
+  }
+  bool is_unknown(const storage& added) {
+    if (uses_.back().used.owner().get() == &added) {
+      return false;
+    }
+    for (; noted_ < uses_.size(); ++noted_) {
+      known_.insert(uses_[noted_].used.owner().get());
+    }
+    return known_.insert(&added).second;
+  }
+
+  std::uint64_t newest_ = 0;
+  std::size_t noted_ = 0; ///< the first of these are in `known_`
   std::unordered_set<const storage*> known_;
   std::vector<use> uses_;
 };
