@@ -1,4 +1,4 @@
-"""Writes Parquet files table by table, with the writer of pyarrow."""
+"""Writes Parquet files table by table, encoded by a device or by pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from saeta._files.filesystems import place_of
 from saeta._files.progress import hook as progress_hook
 from saeta._files.table_writer import TableWriter
 from saeta._optional import load
-from saeta._parquet.row_groups import Options, RowGroups
+from saeta._parquet.engine import Engine, require_engine
+from saeta._parquet.options import Options
+from saeta._parquet.row_groups import RowGroups
 from saeta._text import did_you_mean, number_text
 from saeta.errors import InvalidError
 
@@ -66,7 +68,8 @@ class ParquetWriter(TableWriter):
 
         Raises:
             TypeMismatch: names the column that does not fit. The writer goes on.
-            UnsupportedError: names a column that a Parquet file can't hold. The writer goes on.
+            UnsupportedError: names a column that a Parquet file can't hold, or what the device can't encode
+                that `engine` asks for. The writer goes on.
             FileError, BudgetExceeded and others: a row group could not be written. Later calls raise
                 ClosedError.
             ClosedError: the writer is closed, or has failed.
@@ -131,6 +134,7 @@ def parquet_writer(
     compression: Codec = "snappy",
     compression_level: int | None = None,
     use_dictionary: bool | Sequence[str] = True,
+    engine: Engine | None = None,
     progress: ProgressArgument = None,
     durable: bool = True,
     replace_read_only: bool = False,
@@ -139,15 +143,17 @@ def parquet_writer(
 ) -> ParquetWriter:
     """Begins a Parquet file that is written table by table, in bounded memory.
 
-    Tables are gathered into row groups of one size, however large or small they are. The writer of pyarrow
-    encodes a row group in the thread of the call. It stores the Arrow schema, so that a reader that knows it
-    gets the types back. A file on this machine appears under its name when the writer is closed, as with
-    `write_ipc`: an exception in the block, Ctrl-C or the end of the process leaves the previous file as it
-    was.
+    Tables are gathered into row groups of one size, however large or small they are. Row groups are encoded
+    in the thread of the call: on the device of the first table with pylibcudf installed, otherwise by the
+    writer of pyarrow. Both store the Arrow schema, so that a reader that knows it gets the types back. A file
+    on this machine appears under its name when the writer is closed, as with `write_ipc`: an exception in the
+    block, Ctrl-C or the end of the process leaves the previous file as it was.
 
-    Memory: the tables of one row group are held. Those of a device are downloaded when it is complete: the
-    row group is charged to the host's budget. What pyarrow needs to encode it is not: up to 32 MiB for the
-    dictionary of a column and the pages that wait for it, 1 MiB without dictionaries.
+    Memory: the tables of one row group are held. While a device encodes it, RMM's current resource takes
+    memory from the context of the first table, under the tag "parquet". For pyarrow, tables of a device are
+    downloaded when the row group is complete, which is charged to the host's budget. What pyarrow needs to
+    encode it is not: up to 32 MiB for the dictionary of a column and the pages that wait for it, 1 MiB
+    without dictionaries.
 
     Args:
         path, durable, replace_read_only, filesystem, storage_options: as for `write_ipc`. An object with
@@ -155,11 +161,16 @@ def parquet_writer(
         schema: names, types and nullability of the columns: a Schema, what `saeta.schema` takes, or an object
             with `__arrow_c_schema__`. None: the schema of the first table.
         row_group_size: number of rows of a row group; the last one may have fewer. None: at most 1,048,576
-            rows and 64 MiB of values, or an eighth of what the host's budget has left.
+            rows and 64 MiB of values, or an eighth of what the budget has left, of the host or of the context
+            whose device encodes.
         compression: "none", "snappy", "zstd", "lz4", "gzip" or "brotli".
         compression_level: as pyarrow has it for the codec; None: the codec's own.
         use_dictionary: whether repeated values are written as dictionaries: for all columns, or only for
             those that are named.
+        engine: "device" encodes on the device of the first table's context, "host" by pyarrow. None: on the
+            device if it can, else by pyarrow, and the logger "saeta.parquet" says why (level INFO). A device
+            writes types that come back as from a file of pyarrow, without `compression_level`, with a
+            dictionary for all columns or none, and "none", "snappy", "zstd" and "lz4".
         progress: as for `write_ipc`; a batch is a row group.
 
     Returns:
@@ -170,8 +181,9 @@ def parquet_writer(
         FileError: the target can't be written (MissingFileError if its folder does not exist).
         UnsupportedError: names a column of a type that Parquet can't hold: unions, run-end encoded columns,
             intervals, structs without fields, dictionaries of nested values or views. Nothing is written.
-            A table without columns that has rows.
-        InvalidError: a codec or level that does not exist.
+            A table without columns that has rows. In `write`: `engine` is "device", and something needs
+            pyarrow; the message names it.
+        InvalidError: a codec, level or engine that does not exist.
 
     Example:
         >>> import saeta as sa, tempfile, os
@@ -184,6 +196,7 @@ def parquet_writer(
     """
     load("pyarrow.parquet", "saeta.parquet_writer")
     fields = None if schema is None else Schema(schema)
+    require_engine(engine)
     options = _options(row_group_size, compression, compression_level, use_dictionary)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
     with ExitStack() as ends:
@@ -196,7 +209,7 @@ def parquet_writer(
             put = ends.enter_context(
                 sinks.writing_file(target, durable=durable, replace_read_only=replace_read_only)
             )
-        encoder = RowGroups(put, name, fields, options, hook)
+        encoder = RowGroups(put, name, fields, options._replace(engine=engine), hook)
         return ParquetWriter(encoder, name, ends.pop_all())
 
 

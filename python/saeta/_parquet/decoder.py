@@ -181,8 +181,8 @@ class Decoder:
     @contextmanager
     def _on_stream(self) -> Iterator[Libcudf]:
         """Lends a stream, with the device and its memory for this thread."""
-        with _current_device(self._ordinal), self._memory.of(self._ctx) as resource:
-            stream = self._streams.pop() if self._streams else _new_stream()
+        with current_device(self._ordinal), self._memory.of(self._ctx) as resource:
+            stream = self._streams.pop() if self._streams else new_stream()
             try:
                 yield Libcudf(self._plc, stream, resource)
             finally:
@@ -247,13 +247,13 @@ def _joined(operation: Any, operator: Any, parts: list[Any]) -> Any:
     return expression
 
 
-def _new_stream() -> Any:
+def new_stream() -> Any:
     streams = load("rmm.pylibrmm.stream", "decoding Parquet on a device")
     return streams.Stream(flags=streams.CudaStreamFlags.NON_BLOCKING)
 
 
 @contextmanager
-def _current_device(ordinal: int) -> Iterator[None]:
+def current_device(ordinal: int) -> Iterator[None]:
     """Makes a device CUDA's current one for this thread."""
     gpu = load("rmm._cuda.gpu", "decoding Parquet on a device")
     before = gpu.getDevice()

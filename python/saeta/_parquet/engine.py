@@ -1,4 +1,4 @@
-"""The argument `engine` of the functions that read Parquet."""
+"""The argument `engine` of the functions that read and write Parquet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from saeta._text import did_you_mean
 from saeta.errors import InvalidError, MissingDependency, UnsupportedError
 
 Engine: TypeAlias = Literal["device", "host"]
-"""What decodes Parquet files: the device by pylibcudf, or the host by pyarrow. None: the device if it can."""
+"""Who reads and writes Parquet: the device by pylibcudf, the host by pyarrow. None: the device if it can."""
 
 ENGINES = ("device", "host")
 LOGGER = logging.getLogger("saeta.parquet")
@@ -40,7 +40,7 @@ def device_plan(engine: Engine | None, ctx: Context, data_set: ParquetSet, filte
     try:
         if not ctx.device.startswith("cuda:"):
             raise UnsupportedError(f"engine='device' needs a context of a CUDA device, not of '{ctx.device}'")
-        _load_pylibcudf()
+        load_pylibcudf("decoding Parquet on a device")
         return plan_of(data_set, filters)
     except (MissingDependency, UnsupportedError) as reason:
         if engine is not None:
@@ -49,13 +49,14 @@ def device_plan(engine: Engine | None, ctx: Context, data_set: ParquetSet, filte
         return None
 
 
-def _load_pylibcudf() -> None:
+def load_pylibcudf(purpose: str) -> None:
+    """Imports pylibcudf. UnsupportedError if its libraries can't be loaded."""
     try:
-        load("pylibcudf", "decoding Parquet on a device")
+        load("pylibcudf", purpose)
     except (OSError, RuntimeError) as failure:  # of its libraries, or of the driver
         raise UnsupportedError(f"pylibcudf can't be loaded: {failure}") from failure
 
 
-def log_host(reason: str) -> None:
-    """Logs why pyarrow decodes, on the host, what a device would have decoded."""
-    LOGGER.info("pyarrow decodes Parquet on the host: %s", reason)
+def log_host(reason: str, *, does: str = "decodes") -> None:
+    """Logs why pyarrow does, on the host, what a device would have done."""
+    LOGGER.info("pyarrow %s Parquet on the host: %s", does, reason)

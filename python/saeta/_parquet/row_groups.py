@@ -1,4 +1,4 @@
-"""Gathers tables into row groups, which pyarrow encodes as Parquet."""
+"""Gathers tables into row groups, which a device or pyarrow encodes as Parquet."""
 
 from __future__ import annotations
 
@@ -6,38 +6,33 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from saeta._convert.tables import concat_tables
-from saeta._core import Schema, Table, _united_schema, context
+from saeta._core import Context, Schema, Table, _united_schema, context
 from saeta._ipc import Progress
 from saeta._optional import load
+from saeta._parquet.device_file import DeviceFile, context_to_encode
+from saeta._parquet.engine import log_host
 from saeta._parquet.storable import leaves_of, require_writable
 from saeta.errors import BusyError, ClosedError, Error, InvalidError, UnsupportedError
 
 if TYPE_CHECKING:
     from saeta._files.progress import Hook
+    from saeta._parquet.options import Options
 
 GROUP_ROWS = 1 << 20  # as pyarrow has them
 GROUP_BYTES = 64 << 20
-SHARE = 8  # a row group has at most this part of what the host's budget has left
+SHARE = 8  # a row group has at most this part of what the budget of its encoder has left
 PIECE = 4 << 20  # bytes that are written at once
 GATHERED = 1 << 16  # smaller writes are gathered
-
-
-class Options(NamedTuple):
-    """How values are encoded, in the words of pyarrow."""
-
-    row_group_size: int | None
-    compression: str
-    compression_level: int | None
-    use_dictionary: bool | list[str]
 
 
 class RowGroups:
     """Encodes tables, one row group at a time. The methods are those of an `Encoder`.
 
-    A table is held until its row group has all rows. Device tables are then downloaded.
+    A table is held until its row group has all rows. The context of the first table with rows tells who
+    encodes them: its device, or pyarrow, for which tables of devices are then downloaded.
 
     Args:
         put: takes the next bytes.
@@ -70,12 +65,15 @@ class RowGroups:
         self._total = self._total_rows = -1  # row groups and rows, if that is known
         self._groups = self._rows = self._bytes = 0  # that were encoded
         self._writer: Any = None
-        self._group_rows, self._group_bytes = _limits(options)
+        self._is_chosen = False  # whether it is known who encodes
+        self._encoding: Context | None = None  # whose device encodes; None: pyarrow does
+        self._group_rows, self._group_bytes = _limits(options, context("host"))
         if fields is not None:
             self._begin(fields)
 
     def expect(self, rows: Table) -> None:
         """Says that this table is all that is written."""
+        self._choose(rows)
         row_bytes = _row_bytes(rows)
         of_group = (
             max(1, min(self._group_rows, self._group_bytes // row_bytes)) if row_bytes else self._group_rows
@@ -93,6 +91,7 @@ class RowGroups:
                     f"{rows.num_rows}"
                 )
             fields = _united_schema([rows.schema], [self._name], self._fields)
+            self._choose(rows)
             with self._failing():
                 self._gather(rows._with_schema(fields))
 
@@ -113,8 +112,11 @@ class RowGroups:
                 )
             self._encode()
             with self._naming_failures():
-                self._open(load("pyarrow", "writing Parquet").schema(fields)).close()
-                self._file.flush()
+                if isinstance(self._writer, DeviceFile):
+                    self._writer.close()
+                else:
+                    self._open(load("pyarrow", "writing Parquet").schema(fields)).close()
+                    self._file.flush()
             self._writer = None
             self._ended = "closed"
             return self._output.written
@@ -162,15 +164,42 @@ class RowGroups:
         nbytes = self._held_bytes
         self._held = []
         self._held_rows = self._held_bytes = 0
-        rows = rows if rows.device == "host" else rows.to("host")
-        table = rows.to_arrow()
-        with self._naming_failures():
-            self._open(table.schema).write_table(table, row_group_size=rows.num_rows)
+        if self._encoding is None or not self._encode_on_device(self._encoding, rows):
+            rows = rows if rows.device == "host" else rows.to("host")
+            table = rows.to_arrow()
+            with self._naming_failures():
+                self._open(table.schema).write_table(table, row_group_size=rows.num_rows)
         self._groups += 1
         self._rows += rows.num_rows
         self._bytes += nbytes
         if self._hook is not None:
             self._hook(Progress(self._groups, self._total, self._rows, self._bytes, self._total_rows))
+
+    def _choose(self, rows: Table) -> None:
+        """Decides who encodes, by the first table with rows."""
+        if self._is_chosen or not rows.num_rows:
+            return
+        schema = load("pyarrow", "writing Parquet").schema(self._fields or rows.schema)
+        self._encoding = context_to_encode(rows, schema, self._options)
+        self._is_chosen = True
+        if self._encoding is not None:
+            self._group_rows, self._group_bytes = _limits(self._options, self._encoding)
+
+    def _encode_on_device(self, ctx: Context, rows: Table) -> bool:
+        """Returns False if cuDF refuses the first row group, which pyarrow may write then."""
+        if self._writer is None:
+            schema = load("pyarrow", "writing Parquet").schema(self._fields)
+            self._writer = DeviceFile(self._output.write, schema, self._options, ctx)
+        try:
+            with self._naming_failures():
+                self._writer.write(rows)
+        except UnsupportedError as refusal:
+            if self._groups or self._options.engine is not None:
+                raise
+            log_host(str(refusal), does="encodes")
+            self._encoding = self._writer = None
+            return False
+        return True
 
     def _open(self, schema: Any) -> Any:
         if self._writer is None:
@@ -275,11 +304,11 @@ class _Output:
         self.closed = True
 
 
-def _limits(options: Options) -> tuple[int, int]:
-    """Returns the rows and the bytes of values of a row group."""
+def _limits(options: Options, ctx: Context) -> tuple[int, int]:
+    """Returns the rows and the bytes of values of a row group that is encoded with memory of a context."""
     if options.row_group_size is not None:
         return options.row_group_size, 1 << 62
-    left = context("host").memory.statistics()["remaining"]
+    left = ctx.memory.statistics()["remaining"]
     return GROUP_ROWS, GROUP_BYTES if left is None else max(1, min(GROUP_BYTES, left // SHARE))
 
 
