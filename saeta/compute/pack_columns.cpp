@@ -18,7 +18,8 @@
 namespace saeta {
 namespace {
 
-constexpr std::size_t pack_alignment = 64; // as the Arrow format recommends
+constexpr std::size_t pack_alignment = 64; // of buffers in a body, as the Arrow format recommends
+constexpr std::size_t body_alignment = 8;  // `ipc::unpack` requires it; the memory of others may have no more
 
 /// Finds the part of one storage that contains all buffers of columns.
 class body_finder {
@@ -47,7 +48,7 @@ public:
     if (owner_ == nullptr) {
       return buffer();
     }
-    const std::size_t bytes = std::min(round_up(end_, pack_alignment), (*owner_)->bytes()) - first_;
+    const std::size_t bytes = std::min(round_up(end_ - first_, pack_alignment), (*owner_)->bytes() - first_);
     if (bytes > used_ && bytes - used_ > std::max(bytes / 8, small)) {
       return std::nullopt;
     }
@@ -59,20 +60,24 @@ private:
     if (of.size() == 0) {
       return true;
     }
-    if (owner_ != nullptr && *owner_ != of.owner()) {
+    if (owner_ == nullptr) {
+      owner_ = &of.owner();
+      beyond_ = of.address() % pack_alignment;
+    }
+    if (*owner_ != of.owner()) {
       return false;
     }
-    owner_ = &of.owner();
     first_ = std::min(first_, of.offset());
     end_ = std::max(end_, of.offset() + of.size());
     used_ += round_up(of.size(), pack_alignment);
-    return of.address() % pack_alignment == 0;
+    return of.address() % pack_alignment == beyond_ && beyond_ % body_alignment == 0;
   }
 
   const std::shared_ptr<storage>* owner_ = nullptr;
   std::size_t first_ = std::numeric_limits<std::size_t>::max(); ///< offset in the storage
   std::size_t end_ = 0;
-  std::size_t used_ = 0; ///< bytes of the buffers with their padding
+  std::size_t beyond_ = 0; ///< bytes from a multiple of 64 to each buffer
+  std::size_t used_ = 0;   ///< bytes of the buffers with their padding
   std::unordered_set<const column*> dictionaries_;
 };
 

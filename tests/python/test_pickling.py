@@ -188,6 +188,57 @@ def test_out_of_band_buffers_of_protocol_5_are_viewed(host):
             pickle.loads(content, buffers=[wrong, received[1]])
 
 
+def large_table():
+    """Returns a table of pyarrow with columns that are packed by themselves, among others that are not."""
+    rows = 200_000
+    numbers = np.arange(rows)
+    words = pa.array([f"word {number}" for number in range(100)]).take(pa.array(numbers % 100))
+    columns = {
+        "word": words,
+        "a": numbers,
+        "code": words.dictionary_encode(),
+        "b": numbers / 7,
+        "null": pa.array(numbers, mask=numbers % 3 == 0),
+        "few": numbers.astype(np.int8),
+    }
+    fields = [pa.field(name, pa.array(values).type, name != "b") for name, values in columns.items()]
+    table = pa.table(list(columns.values()), pa.schema(fields, {"key": "value"}))
+    return table.rename_columns(["word", "a", "code", "b", "a", "few"])
+
+
+def test_columns_of_a_large_table_are_pickled_from_where_they_are(host):
+    source = large_table()
+    table = sa.from_arrow(source, host)
+    buffers = []
+    host.reset_counters()
+    content = pickle.dumps(table, 5, buffer_callback=buffers.append)
+    at = [np.frombuffer(each, np.uint8).ctypes.data for each in buffers]
+    assert at[:2] == [table[1].address, table[3].address]  # nothing of them was copied
+    assert len(buffers) == 3  # and one for the others together
+    assert sum(memoryview(each).nbytes for each in buffers) < source.nbytes + 4096
+    for restored in (pickle.loads(content, buffers=buffers), again(table), again(table, 4)):
+        assert restored.schema == table.schema
+        made = restored.to_arrow()
+        assert made.schema.equals(source.schema, check_metadata=True)
+        assert made.equals(source)
+    with pytest.raises(sa.FormatError):
+        pickle.loads(content, buffers=[buffers[0], b"", buffers[2]])
+
+
+def test_a_large_table_is_unpickled_into_every_context(ctx):
+    source = large_table()
+    content = pickle.dumps(sa.from_arrow(source, "host"), 5)
+    with sa.unpickling(ctx):
+        restored = pickle.loads(content)
+    assert restored.context == ctx
+    assert restored.to_arrow().equals(source)
+    alone = source.select([1, 3])
+    assert again(sa.from_arrow(alone, ctx)).to_arrow().equals(alone)
+    assert again(sa.from_arrow(source, ctx)[5:]).to_arrow().equals(source[5:])
+    parts = sa.concat_tables([sa.from_arrow(source, ctx)] * 2)
+    assert [batch.num_rows for batch in again(parts).batches] == [200_000, 200_000]
+
+
 def test_a_table_in_a_pickle_twice_is_one_table(host):
     table = sa.table({"a": [1]}, host)
     first, second = again([table, table])

@@ -5,6 +5,7 @@ Pickles refer to the functions `restored_...` of this module by name.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,17 +75,38 @@ def reduce_schema(self: Schema, protocol: Any) -> Reduced:
 def reduce_table(self: Table, protocol: Any) -> Reduced:
     """Implements `Table.__reduce_ex__` with the packed form in host memory.
 
-    From protocol 5 on, the body is in a buffer that a `buffer_callback` may take out of band.
+    From protocol 5 on, bodies are in buffers that a `buffer_callback` may take out of band. Large columns
+    that need no copy are packed by themselves then, and the others together.
     """
-    metadata, body = pack(self if self.device == "host" else self.to("host"))
+    source = self if self.device == "host" else self.to("host")
+    alone = _ipc.packed_alone(source) if protocol >= 5 else []
+    if not alone:
+        return restored_table, packed_content(source, protocol)
+    others = [number for number in range(source.num_columns) if number not in alone]
+    groups = [[number] for number in alone] + ([others] if others else [])
+    return restored_groups, (groups, [packed_content(source.select(group), protocol) for group in groups])
+
+
+def packed_content(table: Table, protocol: int) -> Reduced:
+    """Returns the arguments of `restored_table`."""
+    metadata, body = pack(table)
     content = host_bytes(body)
-    return restored_table, (metadata, pickle.PickleBuffer(content) if protocol >= 5 else bytes(content))
+    return metadata, pickle.PickleBuffer(content) if protocol >= 5 else bytes(content)
 
 
 def restored_table(metadata: bytes, content: Any) -> Table:
     body = body_of(content, _target.get() or _core.context("host"), None)
     table: Table = _ipc.unpack(metadata, body, True)
     return table
+
+
+def restored_groups(groups: list[list[int]], contents: list[Reduced]) -> Table:
+    """Returns the table of several packed forms, with the columns of these numbers each."""
+    tables = [restored_table(*content) for content in contents]
+    numbered = zip(itertools.chain(*groups), itertools.chain(*(each.columns for each in tables)), strict=True)
+    in_order: list[Any] = sorted(numbered, key=lambda pair: pair[0])
+    made: Table = tables[0]._with_columns([column for _, column in in_order])
+    return made
 
 
 def reduce_column(self: Column, protocol: Any) -> Reduced:

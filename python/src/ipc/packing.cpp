@@ -2,12 +2,14 @@
 #include "python/src/core/python_bytes.hpp"
 #include "python/src/ipc/writing.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/compute/pack_columns.hpp"
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/packed.hpp"
 #include "saeta/transfer/download.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
@@ -51,6 +53,27 @@ nb::object pack(const table_object& given) {
     given.packed.keep(made);
   }
   return made;
+}
+
+/// The columns that pickles take from where they are, while the others are packed: large ones of one batch that
+/// lie in one storage each. Types whose values may be shared by columns, or lie anywhere, are not among them.
+std::vector<std::size_t> packed_alone(const table_object& given) {
+  constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
+  const table& source = *given.value;
+  std::vector<std::size_t> alone;
+  if (source.batches().size() != 1 || source.ctx()->inherited() || find_packed(source.batches())) {
+    return alone;
+  }
+  const batch& rows = source.batches().front();
+  for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+    const column& of = rows.columns[i];
+    const batch only{rows.rows, {of}};
+    if (of.type().layout() == layout_kind::fixed && of.dictionary() == nullptr && !of.type().is_symbol() &&
+        of.byte_size() >= least_bytes && find_packed(std::span(&only, 1))) {
+      alone.push_back(i);
+    }
+  }
+  return alone;
 }
 
 /// The bytes of a body in host memory, for objects that read the buffer protocol.
@@ -142,6 +165,9 @@ void bind_packing(nb::module_& m) {
   m.def("pack", &pack, nb::arg("table"),
         nb::sig("def pack(table: saeta._core.Table) -> tuple[bytes, saeta._core.Column]"),
         "The packed form of a table: its metadata, and its body as a column of uint8.");
+  m.def("packed_alone", &packed_alone, nb::arg("table"), nb::call_guard<gil_release>(),
+        nb::sig("def packed_alone(table: saeta._core.Table) -> list[int]"),
+        "The columns that are packed already, each by itself, while the table as a whole is not.");
   nb::class_<body_bytes>(m, "BodyBytes", nb::type_slots(body_slots),
                          "The bytes of a body in host memory, for reading, with the buffer protocol.")
       .def(
