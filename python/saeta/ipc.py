@@ -141,8 +141,8 @@ def write_ipc(
     the file that it names is replaced.
 
     A plain file has the batches of the table, which readers view or read in parts. A batch of a compressed
-    file or of a stream is read as a whole. So larger batches are cut there into parts with about 4 MiB of
-    values, and a reader needs little memory. A device table is downloaded in windows of 64 MiB, each with
+    file or of a stream is mostly read as a whole. So larger batches are cut there into parts with about 4 MiB
+    of values, and a reader needs little memory. A device table is downloaded in windows of 64 MiB, each with
     several batches or a part of one. Several threads write a window while the next one is downloaded. Windows
     and compressed bytes are charged to the host's budget; for a compressed batch that is its whole body.
 

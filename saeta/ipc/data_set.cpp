@@ -9,6 +9,7 @@
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 #include "saeta/ipc/read/whole_read.hpp"
+#include "saeta/ipc/read/window_cutter.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <algorithm>
@@ -24,7 +25,9 @@ void require_number(std::int64_t number, std::int64_t count) {
   }
 }
 
-void require_rows(std::size_t window, const batch_span& span, std::span<const batch_size> sizes) {
+/// @param undivided  column_tree::undivided
+void require_rows(std::size_t window, const batch_span& span, std::span<const batch_size> sizes,
+                  const std::string& undivided) {
   if (span.batch >= sizes.size()) {
     throw error(errc::out_of_range, concat("window ", window, ": batch ", span.batch, " is not one of ",
                                            sizes.size(), " batches"));
@@ -37,9 +40,10 @@ void require_rows(std::size_t window, const batch_span& span, std::span<const ba
                                            ") of batch ", span.batch, ", which has ", size.rows, " rows"));
   }
   const bool whole = span.first_row == 0 && (span.rows == -1 || span.rows == size.rows);
-  if (size.compressed && !whole) {
-    throw error(errc::invalid_argument, concat("window ", window, ": batch ", span.batch,
-                                               " is compressed, and can only be read as a whole"));
+  if (size.compressed && !whole && !undivided.empty()) {
+    throw error(errc::invalid_argument,
+                concat("window ", window, ": batch ", span.batch,
+                       " is compressed, and can only be read as a whole, because of ", undivided));
   }
 }
 
@@ -332,6 +336,25 @@ std::unique_ptr<scan> data_set::scan_windows(const std::shared_ptr<context>& ctx
   return planned == nullptr ? nullptr : detail::scan_planned(ctx, planned, chosen(), options);
 }
 
+std::string data_set::undivided() { return planned() ? plan_->tree().undivided() : std::string(); }
+
+std::vector<std::uint64_t> data_set::divided_bytes(std::span<const std::size_t> numbers) {
+  std::vector<std::uint64_t> bytes(numbers.size());
+  if (!planned() || !undivided().empty()) {
+    return bytes;
+  }
+  const scan_list all = chosen();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    require_number(static_cast<std::int64_t>(numbers[i]), std::ssize(all.spans));
+    auto pieces = detail::batches_of(*plan_, plan_->messages_of(std::span(&all.spans[numbers[i]], 1)));
+    if (detail::read_pieces(pieces, plan_->bytes(), true, detail::run_here) &&
+        pieces.kept_bytes.front() > detail::least_divided(pieces.packed.front().size())) {
+      bytes[i] = pieces.kept_bytes.front();
+    }
+  }
+  return bytes;
+}
+
 bool data_set::planned() { return plan() != nullptr; }
 
 bool data_set::near_by() const noexcept {
@@ -412,13 +435,14 @@ std::unique_ptr<scan> data_set::scan_spans(const std::shared_ptr<context>& ctx,
   }
   const std::vector<batch_size>& known = sizes();
   const scan_list all = chosen();
+  const std::string undivided = plan_->tree().undivided();
   scan_list list;
   for (std::size_t window = 0; window < windows.size(); ++window) {
     if (windows[window].empty()) {
       throw error(errc::invalid_argument, concat("window ", window, " has no batches"));
     }
     for (const batch_span& span : windows[window]) {
-      require_rows(window, span, known);
+      require_rows(window, span, known, undivided);
       const bool whole = span.first_row == 0 && span.rows == known[span.batch].rows;
       list.spans.push_back({all.spans[span.batch].batch, span.first_row, whole ? -1 : span.rows});
     }

@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,12 @@ public:
 
   /// Whether all sources are files or memory of this machine.
   [[nodiscard]] bool near_by() const noexcept;
+  /// Returns why parts of compressed batches can't be decoded, as in "column 'a' of string_view": the first
+  /// column whose rows may be anywhere in its buffers. Empty: they can be, or no plan can take the sources.
+  [[nodiscard]] std::string undivided();
+  /// Returns the decoded bytes of compressed batches whose parts can be decoded; 0 for others, and for those whose
+  /// decoders would take as much memory. Reads what their buffers claim. Batches are numbered as in `sizes`.
+  [[nodiscard]] std::vector<std::uint64_t> divided_bytes(std::span<const std::size_t> numbers);
   /// Whether one plan can take all sources. The functions below need it.
   [[nodiscard]] bool planned();
   /// Returns the sizes of the requested batches. Reads their metadata at the first call.
@@ -98,8 +105,10 @@ public:
   /// Begins a scan of these windows, each of which becomes one table, copied on the host as well. Batches are
   /// numbered as in `sizes`.
   /// @param orders  of the rows of each window; none: as they are read
-  /// @throws error invalid_argument (an empty window, a part of a compressed batch, another number of
-  /// orders), out_of_range (names the window), unsupported if no plan can take the sources.
+  /// A compressed batch with parts in several windows is decoded once if they are in the order of its rows, and
+  /// from its beginning for each one otherwise.
+  /// @throws error invalid_argument (an empty window, a part of a compressed batch whose rows can't be decoded
+  /// in parts (`undivided`), another number of orders), out_of_range (names the window), unsupported if no plan can take the sources.
   [[nodiscard]] std::unique_ptr<scan> scan_spans(const std::shared_ptr<context>& ctx,
                                                  std::span<const std::vector<batch_span>> windows,
                                                  std::size_t windows_ahead,

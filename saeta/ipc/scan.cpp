@@ -65,9 +65,11 @@ public:
   window_ahead(std::shared_ptr<context> ctx, std::shared_ptr<const planned_source> from, scan_list list,
                const scan_options& options)
       : ctx_(std::move(ctx)), from_(std::move(from)), ahead_(std::max<std::size_t>(options.windows_ahead, 1)),
+        most_whole_(ctx_->memory_budget()->statistics().limit / 2),
         window_bytes_(
             fitting_bytes(ctx_, from_->body_bytes(), options.window_bytes, ahead_ + reading_threads)),
-        orders_(std::move(list.orders)), spans_(list.spans), cutter_(from_, std::move(list)) {
+        orders_(std::move(list.orders)), spans_(list.spans),
+        cutter_(from_, std::move(list), ctx_->on_host() ? ctx_->memory_budget() : ctx_->pinned_budget()) {
     if (from_->fetches_ahead()) {
       fetched_.emplace(from_->messages_to_fetch(spans_), ctx_->memory_budget()->statistics().limit);
     }
@@ -138,7 +140,7 @@ private:
   /// @param lock  held; released meanwhile.
   bool take_ready(std::unique_lock<std::mutex>& lock) {
     if (!started_ && is_one_window()) {
-      ready_.emplace(taken_, read_here(lock, window_bytes_));
+      ready_.emplace(taken_, read_here(lock, window_bytes_, most_whole_));
       ++cut_;
     } else {
       start();
@@ -185,7 +187,7 @@ private:
         return;
       }
       const std::uint64_t number = cut_++;
-      outcome outcome = read_next(lock, window_bytes_);
+      outcome outcome = read_next(lock, window_bytes_, most_whole_);
       paused_ = paused_ || outcome.refused;
       ready_.emplace(number, std::move(outcome));
       changed_.notify_all();
@@ -196,11 +198,12 @@ private:
     return cutter_.is_one(window_bytes_) && (cut_ == 0 || cutter_.at_end());
   }
   /// Cuts and reads the next window. @param lock  held; released meanwhile.
-  outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
+  /// @param bytes, most_whole  as in window_cutter::next
+  outcome read_next(std::unique_lock<std::mutex>& lock, std::uint64_t bytes, std::uint64_t most_whole) {
     outcome outcome;
     outcome.begins_at = cutter_.at();
-    const auto own = reading_.insert(outcome.begins_at.span);
-    const std::size_t oldest = *reading_.begin();
+    const auto own = reading_.insert(outcome.begins_at);
+    const std::size_t oldest = reading_.begin()->span;
     cutting_ = true;
     ++busy_;
     lock.unlock();
@@ -209,11 +212,12 @@ private:
       if (fetched_) {
         fetched_->go_on(oldest);
       }
-      window = cutter_.next(bytes);
+      window = cutter_.next(bytes, most_whole);
       if (!window) {
         rethrow(mixed_messages(), cutter_.label());
       }
-    } catch (const error&) {
+    } catch (const error& failure) {
+      outcome.refused = is_lack_of_room(failure.code());
       outcome.failure = std::current_exception();
     } catch (...) {
       outcome.interrupted = true;
@@ -225,6 +229,9 @@ private:
     ended_ = ended_ || !more;
     if (more) {
       changed_.notify_all();
+      if (!window->decoders.empty()) { // the decoders of parts go forward
+        changed_.wait(lock, [&] { return stopped_ || own == reading_.begin(); });
+      }
       lock.unlock();
       try {
         std::vector<std::int64_t> batch_rows = window->rows;
@@ -252,8 +259,8 @@ private:
     return outcome;
   }
   /// Reads the next window in the caller, who can request it again after an interrupt.
-  outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes) {
-    outcome outcome = read_next(lock, bytes);
+  outcome read_here(std::unique_lock<std::mutex>& lock, std::uint64_t bytes, std::uint64_t most_whole) {
+    outcome outcome = read_next(lock, bytes, most_whole);
     require_open(); // a thread or a hook may have closed the scan meanwhile
     if (outcome.interrupted) {
       cutter_.go_to(outcome.begins_at);
@@ -269,10 +276,14 @@ private:
     const window_cutter::position begin = ready_.at(taken_).begins_at;
     ready_.erase(ready_.upper_bound(taken_), ready_.end());
     cut_ = taken_ + 1;
-    for (std::uint64_t bytes = window_bytes_;; bytes /= 2) {
+    std::uint64_t bytes = window_bytes_;
+    for (std::uint64_t most_whole = most_whole_;; most_whole = bytes /= 2) {
       cutter_.go_to(begin);
+      if (bytes == window_bytes_ / 4) {
+        cutter_.drop_decoders(); // they keep offsets of the larger windows that were refused
+      }
       ended_ = false;
-      outcome outcome = read_here(lock, bytes);
+      outcome outcome = read_here(lock, bytes, most_whole);
       if (!outcome.refused) {
         window_bytes_ = bytes;
         paused_ = false;
@@ -308,16 +319,17 @@ private:
   std::shared_ptr<context> ctx_;
   std::shared_ptr<const planned_source> from_;
   std::size_t ahead_;
+  const std::uint64_t most_whole_; ///< bytes of a compressed batch that is read as a whole
   std::uint64_t window_bytes_;
   std::vector<window_order> orders_;
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::vector<batch_span> spans_;
-  std::optional<fetch_window> fetched_; ///< of a source that fetches ahead; used like the cutter
-  window_cutter cutter_;                ///< used by the thread that has set `cutting_`
-  std::multiset<std::size_t> reading_;  ///< the first spans of the windows that are being read
-  bool started_ = false;                ///< at least one of the threads
+  std::optional<fetch_window> fetched_;            ///< of a source that fetches ahead; used like the cutter
+  window_cutter cutter_;                           ///< used by the thread that has set `cutting_`
+  std::multiset<window_cutter::position> reading_; ///< where the windows that are being read begin
+  bool started_ = false;                           ///< at least one of the threads
   bool cutting_ = false;
   bool paused_ = false;     ///< a window was refused: none is cut until it is taken
   bool ended_ = false;      ///< no further window is cut

@@ -383,6 +383,11 @@ def test_windows_of_parts_of_batches_in_any_order(device, folder):
     packed = write(folder / "packed.arrow", numbers(0, 100), compression="lz4")
     reader = copied(packed)
     assert reader.batch_compressed == [True]
+    assert reader.undivided == ""
+    assert values(reader.scan_spans(device, [[(0, 7, 2)]], 1).next()) == [7, 8]
+    views = pa.table({"a": pa.array(["a"] * 100, pa.string_view())})
+    reader = copied(write(folder / "views.arrow", views, compression="lz4"))
+    assert reader.undivided == "column 'a' of string_view"
     with pytest.raises(sa.InvalidError, match="batch 0 is compressed"):
         reader.scan_spans(device, [[(0, 0, 1)]], 1)
     objects = copied(io.BytesIO(packed.read_bytes()))

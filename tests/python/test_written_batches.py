@@ -76,8 +76,9 @@ def test_own_compressed_files_are_read_in_bounded_memory(frame, host, tmp_path, 
 
 def test_a_batch_that_does_not_fit_names_the_real_cause(frame, host, tmp_path):
     path = tmp_path / "frame.arrow"
-    frame.write_ipc(path, compression="zstd", batch_size=ROWS, durable=False)
-    options = {"columns": ["id", "fare"], "to": "numpy", "batch_size": 8192}
+    viewed = pa.table(frame).set_column(2, "city", pa.table(frame)["city"].cast(pa.string_view()))
+    sa.write_ipc(viewed, path, compression="zstd", batch_size=ROWS, durable=False)
+    options = {"columns": ["id", "fare", "city"], "to": "numpy", "batch_size": 8192}
     with host.memory.child("small", "8MiB") as small:
         for source in (sa.scan_ipc(path, small), sa.loader(path, small, **options)):
             with (

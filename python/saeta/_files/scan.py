@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from saeta._ipc import Reader, WindowScan
 
 # What to do where a budget has no room for one batch.
-WHOLE_ADVICE = (
-    "a compressed batch is read as a whole: write smaller ones, with batch_size= of write_ipc or `saeta "
-    "convert --batch-size`, or give the context a larger budget"
+SMALLER_ADVICE = (
+    "write smaller batches, with batch_size= of write_ipc or `saeta convert --batch-size`, or give the "
+    "context a larger budget"
 )
+WHOLE_ADVICE = f"a compressed batch is read as a whole: {SMALLER_ADVICE}"
 
 
 class Readable(Protocol):
@@ -74,7 +75,7 @@ class Scan:
         self,
         reader: Readable,
         batches: WindowScan | ReadAhead | ReadOnRequest,
-        has_whole_batches: Callable[[], bool] | None = None,
+        advice: Callable[[], str] | None = None,
         progress: ProgressArgument = None,
         totals: tuple[int, int] | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class Scan:
         self._num_batches = reader.num_batches
         self._batches = batches
         self._end = _Ending(batches.close)
-        self._has_whole_batches = has_whole_batches
+        self._advice = advice
         self._shown = ExitStack()  # a bar of `progress`
         hook = self._shown.enter_context(progress_hook(progress, "scanning")) if progress else None
         self._counted = None if hook is None else Counted(hook, *(totals or (-1, -1)))
@@ -104,9 +105,9 @@ class Scan:
         try:
             batch: Table | None = self._batches.next()
         except BudgetExceeded as refusal:
-            whole = self._has_whole_batches is not None and self._has_whole_batches()
-            if whole:  # the window was made smaller until it had one batch
-                refusal.args = (f"{refusal}; {WHOLE_ADVICE}", *refusal.args[1:])
+            advice = "" if self._advice is None else self._advice()
+            if advice:  # the window was made smaller until it had one batch, or a few rows of one
+                refusal.args = (f"{refusal}; {advice}", *refusal.args[1:])
             raise
         if batch is None:
             self._shown.close()
@@ -170,11 +171,19 @@ class Scan:
         return f"<saeta.Scan of {number}>"
 
 
-def _has_whole_batches(reader: Reader) -> bool:
+def _advice(reader: Reader) -> str:
+    """Returns what to do where a budget has no room for a window; nothing if it is not about batches."""
     try:
-        return any(reader.batch_compressed)
+        if not any(reader.batch_compressed):
+            return ""
     except (FormatError, UnsupportedError):  # the error of a broken batch is raised when the batch is taken
-        return False
+        return ""
+    if reader.undivided:
+        return f"a compressed batch is read as a whole because of {reader.undivided}: {SMALLER_ADVICE}"
+    return (
+        "a large compressed batch is read in parts, with a decoder in memory for each of its buffers: drop "
+        f"the tables of earlier parts, {SMALLER_ADVICE}"
+    )
 
 
 class Closable(Protocol):
@@ -488,8 +497,9 @@ def scan_ipc(
         source, columns, batches, schema, index, copy, validate, filesystem, storage_options: as for
             `read_ipc`.
         window: bytes that are read at once, as a number or a text ("256MiB"). A larger batch is read in
-            parts, unless it is compressed. At most a part of the budget is used; a window that has no room is
-            made smaller.
+            parts; a compressed one only if the budget has no room for it, and not with views, list views,
+            dense unions or run ends. At most a part of the budget is used; a window that has no room is made
+            smaller.
         batch_size: the number of rows of each Table; the last one may have fewer. None: batches as the
             source has them.
         in_flight: the maximum number of windows that are read ahead. Where batches come from an object or
@@ -527,4 +537,4 @@ def scan_ipc(
     if windows is None:
         one_by_one = _batches(reader, target, rows, ahead)
         return Scan(reader, one_by_one, None, progress, (total, all_rows))
-    return Scan(reader, windows, lambda: _has_whole_batches(reader), progress, (total, all_rows))
+    return Scan(reader, windows, lambda: _advice(reader), progress, (total, all_rows))

@@ -31,6 +31,8 @@ class Data:
     is_table = False
     has_sizes = True
     """Whether `batches` are known. Otherwise they are waited for when they are needed first."""
+    divisible = False
+    """Whether `divide` may change how batches are read."""
     shares: Sequence[tuple[int, float]] = ()
     """Of weighted sources, the number of their batches and their weight. Empty: an epoch has all rows."""
 
@@ -62,8 +64,11 @@ class Data:
     def close(self) -> None:
         """Releases the files."""
 
-    def keep_whole(self, most: int) -> None:
-        """Lets batches of at most so many bytes be read as a whole where parts of them are small requests."""
+    def divide(self, window: int) -> None:
+        """Lets compressed batches that are larger than a window be read in parts, in their order."""
+
+    def keep_whole(self, window: int) -> None:
+        """Lets batches with a small part of a window be read whole where parts are small requests."""
 
     def guess_batches(self) -> list[Batch]:
         """Begins to fetch what `batches` need. Returns what they probably are, nothing if they are known."""

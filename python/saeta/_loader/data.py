@@ -196,9 +196,9 @@ class _OfParts(Data):
     def reading(self, ctx: Context, columns: Sequence[str]) -> Reading:
         return ReadingParts(self, [part.reading(ctx, columns) for part in self._parts])
 
-    def keep_whole(self, most: int) -> None:
+    def keep_whole(self, window: int) -> None:
         for part in self._parts:
-            part.keep_whole(most)
+            part.keep_whole(window)
         self.batches = [batch for part in self._parts for batch in part.batches]
 
     def identity(self) -> list[Any]:

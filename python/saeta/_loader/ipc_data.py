@@ -30,6 +30,8 @@ from saeta._loader.refusals import ADVICE
 from saeta.errors import UnsupportedError
 
 SOURCE, REGULAR = attrgetter("source"), attrgetter("regular")
+STORE_BATCHES = 8  # of a window, which are read as a whole from stores
+LARGEST_RATIO = 16  # of compression, of batches that may be larger than a window
 SPANS, TAKEN = attrgetter("spans"), attrgetter("taken")
 
 
@@ -55,9 +57,10 @@ class OfIpc(OfFiles):
         self._chosen, self._meant = chosen, meant
         self._reader = reader
         self._planned: Any = reader  # the reader of all files, if one plan can take them
+        self._divided = False  # whether compressed batches are read in parts
         self._kept_whole = 0  # bytes of the largest plain batch that is read as a whole
         if reader.near_by or not reader.planned:
-            _ = self.batches
+            self.divisible = any(map(IS_WHOLE, self.batches)) and self._planned is not None
 
     @property
     def has_sizes(self) -> bool:  # type: ignore[override] # of other data it is always true
@@ -80,9 +83,20 @@ class OfIpc(OfFiles):
         if self._planned is not None:
             self._planned.close()
 
-    def keep_whole(self, most: int) -> None:
+    def divide(self, window: int) -> None:
+        large = [
+            number
+            for number, batch in enumerate(self.batches)
+            if batch.whole and batch.nbytes > window // LARGEST_RATIO
+        ]
+        for number, nbytes in zip(large, self._planned.divided_bytes(large), strict=True):
+            if nbytes > window:
+                self.batches[number] = Batch(self.batches[number].rows, nbytes, False)
+                self._divided = True
+
+    def keep_whole(self, window: int) -> None:
         if self._planned is not None and not self._planned.near_by:
-            self._kept_whole = most
+            self._kept_whole = window // STORE_BATCHES
             if self.has_sizes:
                 self.batches = self._whole_ones(self.batches)
 
@@ -112,10 +126,12 @@ class OfIpc(OfFiles):
         self, ctx: Context, columns: Sequence[str], loads: Sequence[Load], *, ahead: int, views: bool = False
     ) -> Reader:
         packed = any(map(IS_WHOLE, self.batches))
+        if self._divided:
+            ahead = max(ahead, 1)  # one scan reads all loads, so that each byte is decoded once
         on_request = ctx.device == "host" and not ahead  # views take no memory
         if self._planned is None or not loads or on_request:
             return super().open(ctx, columns, loads, ahead=ahead)
-        if views and ctx.device == "host" and not packed and self._planned.near_by:
+        if views and ctx.device == "host" and not packed and not self._divided and self._planned.near_by:
             return super().open(ctx, columns, loads, ahead=ahead)
         if not ahead:
             reading: Reading = ReadingPlanned(self._planned, ctx)

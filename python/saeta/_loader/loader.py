@@ -56,7 +56,6 @@ else:
     Batch_co = TypeVar("Batch_co", covariant=True)
 
 VERSION = 2  # of the states: 1 was of an order without lanes
-STORE_BATCHES = 8  # of a window, which are read as a whole from stores
 SHUFFLES = ("rows", "batches", False)
 LEAST = {"prefetch": 1, "rank": 0, "world_size": 1, "batch_size": 1, "seed": None, "window": 1}
 
@@ -119,7 +118,9 @@ class Loader(Generic[Batch_co]):
             chosen = replace(chosen, columns=_names(chosen.columns))
         self._data = data = data_of(files, ctx, chosen)
         if steps.shuffle:
-            data.keep_whole(steps.window // STORE_BATCHES)
+            data.keep_whole(steps.window)
+        elif data.divisible:
+            data.divide(steps.window)
         if data.shares and not steps.shuffle:
             raise InvalidError("weights of sources are for shuffle='rows' or 'batches', and shuffle is False")
         self._schema = data.schema
@@ -506,9 +507,8 @@ def loader(
             each window, on the device. Both take batches from several places of the files in turn, so that
             ranks read different ones. The rows of a Table are permuted as a whole. False keeps the order.
         seed: of the permutations, any integer.
-        window: the number of bytes that are read at once. A batch of a file that is larger is read in parts,
-            unless it is compressed. A larger window mixes more rows, and lets more ranks read different
-            batches of compressed files.
+        window: bytes that are read at once. Larger batches of files are read in parts, compressed ones not
+            with `shuffle`. A larger window mixes more rows and lets more ranks read different batches.
         rank, world_size: this rank yields every `world_size`-th batch.
         drop_last: True leaves out an incomplete last batch, and last batches that not all ranks would get.
             False keeps all rows: with several ranks the last step begins the epoch again for those that have

@@ -239,15 +239,21 @@ std::unique_ptr<reader_object> join_readers(const std::vector<reader_object*>& r
 }
 
 /// Returns one number of each batch.
-template <class Value>
-std::vector<Value> each_size(reader_object& self, Value ipc::batch_size::*number) {
-  return self.with([&](ipc::data_set& of) {
-    std::vector<Value> values;
+template <auto Number>
+auto each_size(reader_object& self) {
+  return self.with([](ipc::data_set& of) {
+    std::vector<std::decay_t<decltype(ipc::batch_size().*Number)>> values;
     for (const ipc::batch_size& each : of.sizes()) {
-      values.push_back(each.*number);
+      values.push_back(each.*Number);
     }
     return values;
   });
+}
+
+/// Calls a function of the data set without arguments.
+template <auto Function>
+auto call(reader_object& self) {
+  return self.with([](ipc::data_set& of) { return (of.*Function)(); });
 }
 
 table_object read_all(reader_object& self, const context_object& ctx, const nb::object& progress) {
@@ -449,15 +455,9 @@ NB_MODULE(_ipc, m) {
   nb::class_<reader_object>(m, "Reader", "One or several open Arrow IPC files or streams.")
       .def(not_pickled("pass the source, and open a reader there"))
       .def_prop_ro(
-          "format",
-          [](reader_object& self) {
-            return name_of_container(self.with([](ipc::data_set& of) { return of.format(); }));
-          },
+          "format", [](reader_object& self) { return name_of_container(call<&ipc::data_set::format>(self)); },
           "\"file\" or \"stream\", of the first source.")
-      .def_prop_ro(
-          "schema",
-          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.fields(); }); },
-          nb::sig("def schema(self) -> saeta._core.Schema"))
+      .def_prop_ro("schema", &call<&ipc::data_set::fields>, nb::sig("def schema(self) -> saeta._core.Schema"))
       .def(
           "choose",
           [](reader_object& self, std::vector<std::string> columns) {
@@ -467,29 +467,28 @@ NB_MODULE(_ipc, m) {
           "Reads only these columns of one source, of which nothing was read. For a choice that depends on "
           "the "
           "schema.")
+      .def_prop_ro("num_batches", &call<&ipc::data_set::batch_count>,
+                   "Batches that were asked for; -1 for a stream.")
+      .def_prop_ro("near_by", &call<&ipc::data_set::near_by>,
+                   "Whether all sources are files or memory of this machine.")
+      .def_prop_ro("planned", &call<&ipc::data_set::planned>,
+                   "Whether parts of batches can be read in any order, by `scan_spans`.")
+      .def_prop_ro("batch_rows", &each_size<&ipc::batch_size::rows>,
+                   "Rows of each batch that was asked for, from metadata. UnsupportedError if not `planned`.")
       .def_prop_ro(
-          "num_batches",
-          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.batch_count(); }); },
-          "Batches that were asked for; -1 for a stream.")
-      .def_prop_ro(
-          "near_by",
-          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.near_by(); }); },
-          "Whether all sources are files or memory of this machine.")
-      .def_prop_ro(
-          "planned",
-          [](reader_object& self) { return self.with([](ipc::data_set& of) { return of.planned(); }); },
-          "Whether parts of batches can be read in any order, by `scan_spans`.")
-      .def_prop_ro(
-          "batch_rows", [](reader_object& self) { return each_size(self, &ipc::batch_size::rows); },
-          "Rows of each batch that was asked for, from metadata. UnsupportedError if not `planned`.")
-      .def_prop_ro(
-          "batch_bytes", [](reader_object& self) { return each_size(self, &ipc::batch_size::bytes); },
+          "batch_bytes", &each_size<&ipc::batch_size::bytes>,
           "Bytes of the columns in each batch, as they are in the source. UnsupportedError if not `planned`.")
-      .def_prop_ro(
-          "batch_compressed",
-          [](reader_object& self) { return each_size(self, &ipc::batch_size::compressed); },
-          "Whether each batch is compressed, and can only be read as a whole. UnsupportedError if not "
-          "`planned`.")
+      .def_prop_ro("batch_compressed", &each_size<&ipc::batch_size::compressed>,
+                   "Whether each batch is compressed. UnsupportedError if not `planned`.")
+      .def_prop_ro("undivided", &call<&ipc::data_set::undivided>,
+                   "The first column whose rows may be anywhere in a compressed batch. Empty: parts of it "
+                   "can be read.")
+      .def(
+          "divided_bytes",
+          [](reader_object& self, const std::vector<std::size_t>& numbers) {
+            return self.with([&](ipc::data_set& of) { return of.divided_bytes(numbers); });
+          },
+          nb::arg("numbers"), "Decoded bytes of compressed batches whose parts can be read; 0 for others.")
       .def("guess_sizes", &guess_sizes,
            "Begins to fetch the metadata of all batches of a store, and returns what the rows and bytes of "
            "each "

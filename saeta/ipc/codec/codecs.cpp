@@ -18,6 +18,15 @@
 namespace saeta::ipc::detail {
 namespace {
 
+/// What liblz4 allocates for frames of these blocks: one block of input, one of output, and the 64 KiB before
+/// it twice.
+constexpr std::uint64_t lz4_memory(std::uint64_t block) { return 2 * block + (std::uint64_t{128} << 10); }
+
+/// @param id  the size class in the header of a frame: 4 to 7, or 0 for the smallest
+constexpr std::uint64_t lz4_block_bytes(std::uint64_t id) {
+  return std::uint64_t{1} << (8 + 2 * (id == 0 ? 4 : id));
+}
+
 /// The size that a function of liblz4 returned.
 std::size_t require_size(std::size_t size, std::size_t bytes, std::size_t room) {
   if (size == 0 || LZ4F_isError(size) != 0) {
@@ -37,6 +46,16 @@ public:
     context_.reset(dctx);
   }
   ~lz4_decoder() override = default;
+
+  std::uint64_t memory() override {
+    LZ4F_frameInfo_t info{};
+    const std::byte none{};
+    std::size_t no_bytes = 0;
+    if (LZ4F_isError(LZ4F_getFrameInfo(context_.get(), &info, &none, &no_bytes)) == 0) { // within a frame
+      memory_ = std::max(memory_, lz4_memory(lz4_block_bytes(info.blockSizeID)));
+    }
+    return memory_;
+  }
 
 private:
   struct free_context {
@@ -59,6 +78,7 @@ private:
   void restart() override { LZ4F_resetDecompressionContext(context_.get()); }
 
   std::unique_ptr<LZ4F_dctx, free_context> context_;
+  std::uint64_t memory_ = 0;
 };
 
 constexpr int fastest_zstd = 1; ///< as pyarrow writes: higher levels take several times as long
@@ -80,6 +100,8 @@ public:
     }
   }
   ~zstd_decoder() override = default;
+
+  std::uint64_t memory() override { return ZSTD_sizeof_DCtx(context_.get()); }
 
 private:
   struct free_context {
@@ -199,6 +221,9 @@ constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
 /// memory than a few files of that size.
 constexpr std::uint64_t modest_expansion = 4;
 
+constexpr std::uint64_t lz4_magic = 0x184D2204;
+constexpr std::uint64_t zstd_magic = 0xFD2FB528;
+
 bool is_skippable(std::uint64_t magic) { return (magic & 0xFFFFFFF0) == 0x184D2A50; }
 
 bool bit(std::uint64_t of, int number) { return (of >> number & 1) != 0; }
@@ -207,7 +232,7 @@ bool bit(std::uint64_t of, int number) { return (of >> number & 1) != 0; }
 std::uint64_t lz4_frame(walker& from) {
   constexpr std::uint64_t most_expansion = 255;
   const std::uint64_t flags = from.number(1);
-  const std::uint64_t largest = std::uint64_t{1} << (8 + 2 * (from.number(1) >> 4 & 7));
+  const std::uint64_t largest = lz4_block_bytes(from.number(1) >> 4 & 7);
   const std::uint64_t content = bit(flags, 3) ? from.number(8) : unknown;
   from.skip((bit(flags, 0) ? 4U : 0U) + 1U); // dictionary id and header checksum
   std::uint64_t sum = 0;
@@ -224,14 +249,29 @@ std::uint64_t lz4_frame(walker& from) {
   return std::min(sum, content);
 }
 
-std::uint64_t zstd_frame(walker& from) {
-  constexpr std::uint64_t largest_block = std::uint64_t{1} << 17;
+constexpr std::uint64_t zstd_block = std::uint64_t{1} << 17; ///< the largest one
+
+struct zstd_header {
+  std::uint64_t content; ///< decoded bytes, or `unknown`
+  std::uint64_t window;
+  bool checksum;
+};
+
+/// `from` stands behind the magic number.
+zstd_header read_zstd_header(walker& from) {
   const std::uint64_t flags = from.number(1);
   const bool single = bit(flags, 5);
-  from.skip((single ? 0U : 1U) + (1U << (flags & 3) >> 1)); // window descriptor and dictionary id
+  const std::uint64_t window = single ? 0 : from.number(1);
+  from.skip(1U << (flags & 3) >> 1); // dictionary id
   const std::uint64_t width = flags >> 6;
   const std::uint64_t content = width == 0 ? (single ? from.number(1) : unknown)
                                            : from.number(std::size_t{1} << width) + (width == 1 ? 256U : 0U);
+  const std::uint64_t power = std::uint64_t{1} << (10 + (window >> 3));
+  return {content, single ? content : power + power / 8 * (window & 7), bit(flags, 2)};
+}
+
+std::uint64_t zstd_frame(walker& from) {
+  const zstd_header header = read_zstd_header(from);
   std::uint64_t sum = 0;
   bool last = false;
   while (!last && !from.ended()) {
@@ -240,13 +280,29 @@ std::uint64_t zstd_frame(walker& from) {
     const std::uint64_t kind = head >> 1 & 3;
     last = bit(head, 0);
     from.skip(kind == 1 ? 1 : size);
-    sum += kind == 2 ? largest_block : size;
+    sum += kind == 2 ? zstd_block : size;
   }
-  from.skip(bit(flags, 2) ? 4U : 0U);
-  return std::min(sum, content);
+  from.skip(header.checksum ? 4U : 0U);
+  return std::min(sum, header.content);
 }
 
 } // namespace
+
+std::uint64_t decoder_memory(body_codec codec, std::uint64_t bytes, const range_reader& read) {
+  constexpr std::uint64_t zstd_context = std::uint64_t{256} << 10;
+  constexpr std::uint64_t zstd_largest = std::uint64_t{128} << 20; // larger windows are refused
+  walker from(bytes, read);
+  const std::uint64_t magic = from.number(4);
+  if (codec == body_codec::zstd && magic == zstd_magic) {
+    const std::uint64_t window = std::min(read_zstd_header(from).window, zstd_largest);
+    return zstd_context + window + 2 * zstd_block;
+  }
+  if (codec == body_codec::lz4 && magic == lz4_magic) {
+    from.skip(1);
+    return lz4_memory(lz4_block_bytes(from.number(1) >> 4 & 7));
+  }
+  return 0;
+}
 
 std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byte> compressed) {
   return max_decoded_bytes(codec, compressed.size(), [&](std::uint64_t at, std::size_t bytes) {
@@ -256,7 +312,7 @@ std::uint64_t max_decoded_bytes(std::string_view codec, std::span<const std::byt
 
 std::uint64_t max_decoded_bytes(std::string_view codec, std::uint64_t bytes, const range_reader& read) {
   const bool lz4 = codec == "lz4";
-  const std::uint64_t magic = lz4 ? 0x184D2204 : 0xFD2FB528;
+  const std::uint64_t magic = lz4 ? lz4_magic : zstd_magic;
   walker from(bytes, read);
   std::uint64_t sum = 0;
   while (!from.empty()) {

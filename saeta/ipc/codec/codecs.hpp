@@ -47,6 +47,8 @@ public:
   part decode(std::span<const std::byte> input, std::span<std::byte> target);
   /// Whether the bytes decoded so far end with a frame.
   [[nodiscard]] bool finished() const noexcept { return finished_; }
+  /// Bytes of memory that the frames so far have made the codec allocate.
+  [[nodiscard]] virtual std::uint64_t memory() = 0;
 
 protected:
   /// @param ended  set to whether the part completes a frame.
@@ -111,5 +113,9 @@ struct packed_claim {
 /// @param length  bytes of the buffer, more than 0
 /// @throws error format.
 packed_claim read_claim(std::size_t number, body_codec codec, std::uint64_t length, const range_reader& read);
+
+/// Returns the most memory that a decoder allocates for the first of these frames, from its header. Few bytes
+/// for a frame without a sound header, which decoding finds.
+std::uint64_t decoder_memory(body_codec codec, std::uint64_t bytes, const range_reader& read);
 
 } // namespace saeta::ipc::detail

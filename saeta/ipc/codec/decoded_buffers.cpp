@@ -2,6 +2,7 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/base/text.hpp"
+#include "saeta/ipc/codec/batch_decoders.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/read/piece_table.hpp"
 #include "saeta/observe/read_clock.hpp"
@@ -21,6 +22,8 @@ constexpr std::size_t least_input = 64u << 10;
 constexpr std::size_t passed_bytes = 64u << 10;
 
 } // namespace
+
+const std::uint64_t buffer_decoder::most_input_memory = most_input + passed_bytes;
 
 buffer_decoder::buffer_decoder(const scatter_source& from) : from_(from) {}
 buffer_decoder::~buffer_decoder() = default;
@@ -141,10 +144,15 @@ void buffer_decoder::finish() {
   }
 }
 
+std::uint64_t buffer_decoder::memory() const {
+  return room_ + (passed_ == nullptr ? 0 : passed_bytes) + (decoder_ == nullptr ? 0 : decoder_->memory());
+}
+
 /// The reader of one thread. It keeps its position in the buffer that it read last.
 class packed_bodies::reader final : public ordered_reader {
 public:
-  explicit reader(const packed_bodies& of) : of_(of), decoder_(of.from_) {}
+  /// @param forward  whether reads go forward, so that those of parts go on where the part before it ended
+  explicit reader(const packed_bodies& of, bool forward) : of_(of), forward_(forward), decoder_(of.from_) {}
 
   void read(std::uint64_t position, std::span<std::byte> target) override {
     named([&] {
@@ -153,14 +161,18 @@ public:
         current_ = &next(position);
         begin();
       }
-      if (position - current_->at < decoder_.position()) {
+      const std::uint64_t first = position - current_->at;
+      if (target.size() > current_->bytes - first) {
+        throw error(errc::format, concat(target.size(), " bytes from byte ", first, " exceed the ",
+                                         current_->bytes, " decoded bytes"));
+      }
+      if (in_parts()) {
+        return current_->part->read(first, target);
+      }
+      if (first < decoder_.position()) {
         begin();
       }
-      decoder_.skip(position - current_->at - decoder_.position());
-      if (target.size() > current_->bytes - decoder_.position()) {
-        throw error(errc::format, concat(target.size(), " bytes from byte ", decoder_.position(),
-                                         " exceed the ", current_->bytes, " decoded bytes"));
-      }
+      decoder_.skip(first - decoder_.position());
       decoder_.read(target);
     });
   }
@@ -181,13 +193,19 @@ private:
     return of_.buffers_[found];
   }
 
+  [[nodiscard]] bool in_parts() const noexcept { return forward_ && current_->part != nullptr; }
   void begin() {
+    if (in_parts()) {
+      return;
+    }
     decoder_.begin(*current_, &of_.seen_[static_cast<std::size_t>(current_ - of_.buffers_.data())]);
   }
 
   void finish_current() {
     if (current_ != nullptr) {
-      decoder_.finish();
+      if (!in_parts()) {
+        decoder_.finish();
+      }
       current_ = nullptr;
     }
   }
@@ -205,6 +223,7 @@ private:
   }
 
   const packed_bodies& of_;
+  bool forward_;
   buffer_decoder decoder_;
   const packed_buffer* current_ = nullptr;
   std::size_t last_ = 0; ///< index of the buffer that was begun last
@@ -213,12 +232,14 @@ private:
 packed_bodies::packed_bodies(const scatter_source& from, labels label)
     : from_(from), label_(std::move(label)), all_(from) {
   all_.ordered_from = from.bytes;
-  all_.in_order = [this]() -> std::unique_ptr<ordered_reader> { return std::make_unique<reader>(*this); };
+  all_.in_order = [this]() -> std::unique_ptr<ordered_reader> {
+    return std::make_unique<reader>(*this, true);
+  };
   all_.read = [this](std::uint64_t position, std::span<std::byte> target) {
     if (position < from_.bytes) {
       return from_.read(position, target);
     }
-    reader(*this).read(position, target);
+    reader(*this, false).read(position, target);
   };
 }
 

@@ -25,6 +25,7 @@
 namespace saeta::ipc::detail {
 
 struct piece_table; // read/piece_table.hpp
+class part_decoder; // codec/batch_decoders.hpp
 
 /// The first and the last offset of a buffer of offsets, recorded while it is decoded.
 struct seen_borders {
@@ -43,7 +44,8 @@ struct packed_buffer {
   std::uint8_t width = 0;     ///< bytes of an offset; 0: nothing is recorded
   std::uint64_t first_at = 0; ///< decoded byte where the first one begins
   std::uint64_t last_at = 0;
-  std::int64_t assumed = -1; ///< assumed last offset, with 0 as the first; -1: no assumption
+  std::int64_t assumed = -1;    ///< assumed last offset, with 0 as the first; -1: no assumption
+  part_decoder* part = nullptr; ///< decodes it if its batch is read in parts
 };
 
 class buffer_decoder {
@@ -61,6 +63,11 @@ public:
   void skip(std::uint64_t bytes);
   /// Decodes the rest and checks that the frames end there.
   void finish();
+  /// Bytes of memory that it has.
+  [[nodiscard]] std::uint64_t memory() const;
+
+  /// Bytes of memory besides that of a codec, at most.
+  static const std::uint64_t most_input_memory;
 
 private:
   [[nodiscard]] std::size_t decode(std::span<std::byte> target);

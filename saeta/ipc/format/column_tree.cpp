@@ -123,6 +123,18 @@ bool column_tree::same_positions(const column_tree& other) const {
          std::ranges::equal(nodes, other.nodes, {}, places, places);
 }
 
+std::string column_tree::undivided() const {
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    const data_type& type = *nodes[node].type;
+    const row_mapping mapping = type.mapping();
+    if (type.has_variadic_buffers() || mapping == row_mapping::run_ends ||
+        mapping == row_mapping::scattered) {
+      return concat(label(node), " of ", type.name());
+    }
+  }
+  return {};
+}
+
 column_tree make_tree(const schema& described, std::span<const int> numbers, const flat_table& flat,
                       dictionary_trees& dictionaries, std::int16_t version) {
   const auto tables = flat.tables(schema_fields);

@@ -57,6 +57,9 @@ struct column_tree {
   [[nodiscard]] std::string label(std::size_t node) const;
   /// Whether messages of both have the entries of these columns at the same positions.
   [[nodiscard]] bool same_positions(const column_tree& other) const;
+  /// Returns the first node whose rows may be anywhere in its buffers or children, so that a compressed batch
+  /// is decoded as a whole, as in "column 'a' of string_view". Empty: its rows can be decoded in parts.
+  [[nodiscard]] std::string undivided() const;
 };
 
 /// The tree of the values of a dictionary, which are its only column.

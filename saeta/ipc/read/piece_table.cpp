@@ -41,11 +41,14 @@ public:
 private:
   bool parse(std::size_t piece) {
     const planned_message& message = pieces_.messages[piece];
+    piece_ = piece;
     const auto layout = read_batch_message(metadata_, message, tree_);
     if (!layout) {
       return false;
     }
     codec_ = layout->codec;
+    decoders_ =
+        pieces_.decoders.empty() || codec_ == body_codec::none ? nullptr : pieces_.decoders[piece].get();
     body_ = message.body;
     body_bytes_ = layout->body_bytes;
     pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
@@ -59,6 +62,7 @@ private:
                   concat("a record batch of ", rows_, " rows, which had ",
                          message.first_row + std::max<std::int64_t>(message.rows, 0), " before"));
     }
+    pieces_.batch_rows[piece] = rows_;
     pieces_.rows[piece] = message.rows < 0 ? rows_ - message.first_row : message.rows;
     node_buffers_.emplace(*layout);
     pieces_.kept_bytes[piece] = 0;
@@ -71,6 +75,7 @@ private:
     }
     for (std::size_t node = 0; node < tree_.nodes.size(); ++node) {
       try {
+        node_ = node;
         take(piece, node);
       } catch (const error& failure) {
         rethrow(failure, tree_.label(node));
@@ -106,8 +111,12 @@ private:
 
   /// @param at  position of the buffer in the source
   packed_claim claim_of(std::size_t number, std::uint64_t at, std::int64_t length) {
-    return read_claim(number, codec_, static_cast<std::uint64_t>(length),
-                      [&](std::uint64_t from, std::size_t bytes) { return values_.read(at + from, bytes); });
+    const auto read = [&] {
+      return read_claim(
+          number, codec_, static_cast<std::uint64_t>(length),
+          [&](std::uint64_t from, std::size_t bytes) { return values_.read(at + from, bytes); });
+    };
+    return decoders_ == nullptr ? read() : decoders_->claim(number, read);
   }
 
   taken_buffer unpacked(std::size_t number, std::uint64_t at, std::int64_t length) {
@@ -125,6 +134,10 @@ private:
       const std::uint64_t end = checked_add(packed_->back().at, packed_->back().bytes, "decoded bytes");
       const std::uint64_t far = checked_add(end, scatter_source::ordered_gap + alignment, "decoded bytes");
       buffer.at = far / alignment * alignment;
+    }
+    if (decoders_ != nullptr) {
+      buffer.part = &decoders_->at(
+          number, buffer, [this] { return concat(pieces_.place(piece_), ": ", tree_.label(node_)); });
     }
     packed_->push_back(buffer);
     return {buffer.at, checked_cast<std::int64_t>(buffer.bytes, "decoded bytes")};
@@ -228,6 +241,15 @@ private:
   void read_offsets(const data_type& type, piece_span& span, const field_node& said, std::int64_t limit) {
     const std::size_t width = type.offset_width();
     const bool bytes = type.children().empty();
+    span.pointed = limit;
+    if (decoders_ != nullptr) {
+      packed_buffer offsets = *std::ranges::find(*packed_, span.at[1], &packed_buffer::at);
+      offsets.width = static_cast<std::uint8_t>(width);
+      offsets.first_at = static_cast<std::uint64_t>(span.first) * width;
+      offsets.last_at = static_cast<std::uint64_t>(span.first + span.rows) * width;
+      const seen_borders seen = offsets.part->borders(offsets);
+      return name_pointed(type, span, seen.first, seen.last);
+    }
     if (codec_ != body_codec::none && (bytes || (assume_ && span.first == 0 && span.rows == said.length))) {
       packed_buffer& offsets = *std::ranges::find(*packed_, span.at[1], &packed_buffer::at);
       offsets.width = static_cast<std::uint8_t>(width);
@@ -235,12 +257,10 @@ private:
       offsets.last_at = static_cast<std::uint64_t>(span.first + span.rows) * width;
       offsets.assumed = bytes ? -1 : limit;
       span.deferred = bytes;
-      span.pointed = limit;
       return;
     }
-    span.pointed_first = value(span.at[1], width, span.first);
-    span.pointed = limit;
-    name_pointed(type, span, span.pointed_first, value(span.at[1], width, span.first + span.rows));
+    const std::int64_t begin = value(span.at[1], width, span.first);
+    name_pointed(type, span, begin, value(span.at[1], width, span.first + span.rows));
   }
 
   /// Finds the runs that contain the rows.
@@ -293,7 +313,10 @@ private:
   buffer_decoder decoder_;
   bool reads_offsets_;
   // State of the current message:
+  std::size_t piece_ = 0;
+  std::size_t node_ = 0;
   body_codec codec_ = body_codec::none;
+  batch_decoders* decoders_ = nullptr; ///< null if all rows are read, or nothing is compressed
   std::vector<packed_buffer>* packed_ = nullptr;
   std::uint64_t decoding_ = scatter_source::nowhere; ///< position of the buffer being decoded
   std::uint64_t body_ = 0;
@@ -323,7 +346,9 @@ void piece_table::shorten(std::size_t count) {
 
 void piece_table::resize_lists() {
   const std::size_t count = messages.size();
+  decoders.resize(decoders.empty() ? 0 : count);
   rows.resize(count);
+  batch_rows.resize(count);
   body_end.resize(count);
   body_bytes.resize(count);
   spans.resize(checked_mul(count, tree->nodes.size(), "pieces of columns"));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "saeta/compute/slab_plan.hpp"
+#include "saeta/ipc/codec/batch_decoders.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,8 +39,12 @@ struct variadic_buffer {
 struct piece_table {
   const column_tree* tree = nullptr;
   std::vector<planned_message> messages;
+  /// The decoders of each message whose batch is compressed and read in parts; null for others. Empty: there
+  /// are none.
+  std::vector<std::shared_ptr<batch_decoders>> decoders;
   std::function<std::string(const planned_message& message)> label; ///< for errors
-  std::vector<std::int64_t> rows;                                   ///< of each message
+  std::vector<std::int64_t> rows;                                   ///< that are read of each message
+  std::vector<std::int64_t> batch_rows;                             ///< that each one has
   std::vector<std::uint64_t> body_end; ///< of each message, position in the source
   std::vector<std::uint64_t> body_bytes;
   std::vector<piece_span> spans;                      ///< message by message, node by node
@@ -76,7 +82,7 @@ using task_runner = std::function<void(std::size_t tasks, const std::function<vo
 /// @param assume  whether to assume that compressed list offsets begin with 0 and end with the length of the
 /// values, as writers write them. They are not decoded here; packed_bodies::matches_assumption checks them
 /// later.
-/// Compressed offsets of bytes are never decoded here (`late`).
+/// Compressed offsets of bytes are decoded here only for messages with decoders (`late`).
 bool read_pieces(piece_table& pieces, const scatter_source& source, bool assume,
                  const task_runner& run_in_parallel);
 

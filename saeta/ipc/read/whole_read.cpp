@@ -192,6 +192,7 @@ public:
     if (!bodies_.matches_assumption()) {
       return false;
     }
+    finish_last_parts();
     require_good(plan_, made_, bodies_.all());
     return true;
   }
@@ -210,6 +211,19 @@ private:
     plan_.finish();
   }
 
+  /// Frames end with the last part of their batch.
+  void finish_last_parts() const {
+    for (const planned_table* const table : tables_) {
+      const piece_table& pieces = table->pieces;
+      for (std::size_t piece = 0; piece < pieces.decoders.size(); ++piece) {
+        const auto& decoders = pieces.decoders[piece];
+        if (decoders != nullptr &&
+            pieces.messages[piece].first_row + pieces.rows[piece] == pieces.batch_rows[piece]) {
+          decoders->finish();
+        }
+      }
+    }
+  }
   /// Returns the label of the buffer that begins at a position.
   [[nodiscard]] std::string label_of(std::uint64_t at) const {
     for (const planned_table* const table : tables_) {

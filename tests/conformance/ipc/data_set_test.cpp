@@ -264,7 +264,7 @@ TEST_P(data_sets, know_the_sizes_of_batches) {
 }
 
 TEST_P(data_sets, refuse_windows_that_they_can_not_read) {
-  const table rows = random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {64, 8}});
+  const table rows = random_table(host_, {data_type(type_id::string_view)}, {.batch_rows = {64, 8}});
   write(rows, 0);
   write(rows, 1, container::file, compression::lz4);
   const auto set = open(2);

@@ -1,7 +1,9 @@
-// Incremental decoding of compressed buffers whose frames are valid, broken, or claim a wrong size.
+// Incremental decoding of compressed buffers whose frames are valid, broken, or claim a wrong size, as a whole and
+// in parts.
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/ipc/codec/batch_decoders.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 
 #include <arrow/util/compression.h>
@@ -232,6 +234,167 @@ TEST(buffer_decoder, decodes_changed_bytes_or_throws) {
       bytes[at] = kept;
     }
     EXPECT_EQ(refusal(decoder, buffer_in(codec, 0, bytes.size(), text.size())), "none");
+  }
+}
+
+/// A buffer of offsets 0, 3, 6 and so on, compressed.
+struct offsets_in_source {
+  explicit offsets_in_source(body_codec codec, std::size_t count = 300'000) : values(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<std::int32_t>(3 * i);
+    }
+    std::string text(count * sizeof(std::int32_t), '\0');
+    std::memcpy(text.data(), values.data(), text.size());
+    bytes = packed(codec, text);
+    source = {bytes.size(), [this](std::uint64_t position, std::span<std::byte> target) {
+                ASSERT_LE(position + target.size(), bytes.size());
+                std::memcpy(target.data(), bytes.data() + position, target.size());
+                read += target.size();
+              }};
+    of.packed_bytes = bytes.size();
+    of.bytes = text.size();
+    of.codec = codec;
+  }
+  /// The buffer, with the offsets of rows [first, last).
+  [[nodiscard]] packed_buffer rows(std::size_t first, std::size_t last) const {
+    packed_buffer made = of;
+    made.width = sizeof(std::int32_t);
+    made.first_at = first * sizeof(std::int32_t);
+    made.last_at = last * sizeof(std::int32_t);
+    return made;
+  }
+
+  std::vector<std::int32_t> values;
+  std::string bytes;
+  scatter_source source;
+  packed_buffer of;
+  std::size_t read = 0;
+};
+
+std::vector<std::int32_t> numbers(part_decoder& from, std::size_t first, std::size_t count,
+                                  std::size_t at_once) {
+  std::vector<std::int32_t> made(count);
+  auto target = std::as_writable_bytes(std::span(made));
+  std::uint64_t position = first * sizeof(std::int32_t);
+  while (!target.empty()) {
+    const std::size_t bytes = std::min(at_once, target.size());
+    from.read(position, target.first(bytes));
+    position += bytes;
+    target = target.subspan(bytes);
+  }
+  return made;
+}
+
+std::vector<std::int32_t> part_of(const std::vector<std::int32_t>& values, std::size_t first,
+                                  std::size_t count) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+TEST(part_decoder, decodes_each_byte_once_if_parts_follow_each_other) {
+  const auto charged = budget::create("test", 1 << 28);
+  for (const body_codec codec : codecs) {
+    for (const std::size_t at_once : {std::size_t{7}, std::size_t{1000}, std::size_t{1} << 19}) {
+      SCOPED_TRACE(::testing::Message() << name_of(codec) << ", " << at_once);
+      offsets_in_source offsets(codec, at_once < 100 ? 3000 : 300'000);
+      part_decoder decoder(offsets.source, offsets.of, charged, "it");
+      const std::size_t rows = offsets.values.size() - 1;
+      offsets.read = 0;
+      std::size_t planned = 0;
+      for (std::size_t first = 0; first < rows; first += 1000) { // planned two parts ahead of the reading
+        while (planned < rows && planned < first + 2000) {
+          const std::size_t end = std::min(rows, planned + 1000);
+          const seen_borders seen = decoder.borders(offsets.rows(planned, end));
+          EXPECT_EQ(seen.first, offsets.values[planned]);
+          EXPECT_EQ(seen.last, offsets.values[end]);
+          planned = end;
+        }
+        const std::size_t count = std::min<std::size_t>(1000, rows - first) + 1;
+        EXPECT_EQ(numbers(decoder, first, count, at_once), part_of(offsets.values, first, count));
+      }
+      decoder.finish();
+      if (codec != body_codec::none) {
+        EXPECT_EQ(offsets.read, offsets.bytes.size());
+      }
+    }
+  }
+  EXPECT_EQ(charged->statistics().current, 0U);
+}
+
+TEST(part_decoder, begins_anew_for_bytes_that_are_not_kept) {
+  const auto charged = budget::create("test", 1 << 28);
+  for (const body_codec codec : codecs) {
+    const offsets_in_source offsets(codec);
+    part_decoder decoder(offsets.source, offsets.of, charged, "it");
+    for (const std::size_t first : std::array<std::size_t, 5>{200'000, 5, 120'000, 119'990, 0}) {
+      EXPECT_EQ(decoder.borders(offsets.rows(first, first + 100)).last, offsets.values[first + 100]);
+      EXPECT_EQ(numbers(decoder, first, 101, 1 << 20), part_of(offsets.values, first, 101));
+    }
+    decoder.finish();
+  }
+}
+
+TEST(part_decoder, charges_its_memory_before_it_decodes) {
+  for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
+    const auto charged = budget::create("test", 4 << 20);
+    const offsets_in_source offsets(codec);
+    part_decoder decoder(offsets.source, offsets.of, charged, "it");
+    const std::uint64_t said = charged->statistics().current;
+    EXPECT_GT(said, 128U << 10);
+    EXPECT_LT(said, 2U << 20);
+    EXPECT_EQ(numbers(decoder, 0, 250'000, 1 << 16), part_of(offsets.values, 0, 250'000));
+    EXPECT_LE(charged->statistics().peak, said + (4U << 10)) << "the header of the frame said as much";
+    EXPECT_EQ(decoder.borders(offsets.rows(250'000, 299'999)).last, 3 * 299'999);
+    EXPECT_GE(charged->statistics().current, said + 49'999 * 4U);
+    charged->set_limit(charged->statistics().current);
+    EXPECT_THAT([&] { static_cast<void>(decoder.borders(offsets.rows(0, 299'999))); },
+                ::testing::Throws<error>(::testing::Property(&error::code, errc::budget_exceeded)));
+    EXPECT_EQ(decoder.borders(offsets.rows(10, 20)).last, 60) << "and goes on";
+    const auto small = budget::create("small", said - 1);
+    EXPECT_THAT([&] { part_decoder(offsets.source, offsets.of, small, "it"); },
+                ::testing::Throws<error>(::testing::Property(&error::code, errc::budget_exceeded)));
+    EXPECT_EQ(small->statistics().current, 0U);
+  }
+}
+
+TEST(part_decoder, refuses_broken_frames_as_a_whole_decoding_does) {
+  const auto charged = budget::create("test", 1 << 28);
+  for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
+    const offsets_in_source offsets(codec, 5000);
+    const auto refusal = [&](const packed_buffer& of, bool parts) -> std::string {
+      try {
+        buffer_decoder whole(offsets.source);
+        part_decoder part(offsets.source, of, charged, "it");
+        std::vector<std::byte> target(of.bytes);
+        if (!parts) {
+          whole.begin(of);
+          whole.read(target);
+          whole.finish();
+          return "none";
+        }
+        for (std::size_t first = 0; first < target.size(); first += 999) {
+          part.read(first,
+                    std::span(target).subspan(first, std::min<std::size_t>(999, target.size() - first)));
+        }
+        part.finish();
+      } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::format);
+        return failure.message().starts_with("it: ") ? failure.message().substr(4) : failure.message();
+      }
+      return "none";
+    };
+    EXPECT_EQ(refusal(offsets.of, true), "none");
+    packed_buffer wrong = offsets.of;
+    for (wrong.packed_bytes = 0; wrong.packed_bytes < offsets.of.packed_bytes; wrong.packed_bytes += 97) {
+      EXPECT_NE(refusal(wrong, true), "none");
+      EXPECT_EQ(refusal(wrong, true).substr(0, 12), refusal(wrong, false).substr(0, 12));
+    }
+    wrong = offsets.of;
+    wrong.bytes += 4;
+    EXPECT_THAT(refusal(wrong, true), ::testing::HasSubstr("decode to 20000 bytes, the buffer claims 20004"));
+    wrong.bytes -= 8;
+    EXPECT_EQ(refusal(wrong, true), refusal(wrong, false));
+    EXPECT_THAT(refusal(wrong, true), ::testing::HasSubstr("decode to more than the 19996 bytes"));
   }
 }
 
