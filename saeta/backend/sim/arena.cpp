@@ -2,6 +2,8 @@
 
 #include "saeta/base/text.hpp"
 
+#include <atomic>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,15 +14,20 @@ namespace {
 constexpr std::size_t spare = std::size_t{256} << 20; ///< for large alignments on small devices
 constexpr unsigned prefers_other_streams = 75;        ///< percent
 
+/// Where the last arena was, so that the next one takes its addresses: ThreadSanitizer under qemu has few, and does
+/// not use them twice by itself.
+std::atomic<void*> last_base{nullptr};
+
 } // namespace
 
 arena::arena(std::uint64_t bytes) : size_(4 * bytes + spare) {
   void* const mapped =
-      mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(last_base, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     throw error(errc::out_of_memory, concat("sim: the system has no address range of ", size_, " bytes"));
   }
   base_ = static_cast<std::uint8_t*>(mapped);
+  last_base = mapped;
 }
 
 arena::~arena() {
