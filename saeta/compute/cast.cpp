@@ -62,7 +62,10 @@ column conform(const column& source, const data_type& to) {
 
 batch conform(batch source, const schema& fields) {
   for (std::size_t i = 0; i < source.columns.size(); ++i) {
-    source.columns[i] = conform(source.columns[i], fields.fields[i].type);
+    column& of = source.columns[i];
+    if (of.type() != fields.fields[i].type) {
+      of = conform(of, fields.fields[i].type);
+    }
   }
   return source;
 }

@@ -62,6 +62,11 @@ private:
   std::vector<question> questions_;
 };
 
+/// Whether a span of the type has to read what its rows point to.
+bool reads_offsets(const data_type& type) {
+  return type.offset_width() != 0 || type.mapping() == row_mapping::run_ends;
+}
+
 /// Asks for what a span points to: `pointed_first` gets the first position and `pointed` the end (for runs,
 /// the last).
 void ask_offsets(const data_type& type, join_span& span, offset_reader& reader) {
@@ -149,15 +154,19 @@ void expand(const std::shared_ptr<context>& ctx, std::vector<join_node*> level) 
   while (!level.empty()) {
     offset_reader reader;
     for (join_node* const node : level) {
-      for (join_span& span : node->spans) {
-        ask_offsets(*node->type, span, reader);
+      if (reads_offsets(*node->type)) {
+        for (join_span& span : node->spans) {
+          ask_offsets(*node->type, span, reader);
+        }
       }
     }
     reader.fetch(ctx);
     std::vector<join_node*> next;
     for (join_node* const node : level) {
-      for (join_span& span : node->spans) {
-        settle_offsets(*node->type, span);
+      if (reads_offsets(*node->type)) {
+        for (join_span& span : node->spans) {
+          settle_offsets(*node->type, span);
+        }
       }
       if (node->type->id() == type_id::dictionary) {
         add_dictionary(*node);

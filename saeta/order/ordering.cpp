@@ -130,6 +130,7 @@ ordering_state::locked ordering_state::lock_out(access mode, std::string_view na
       return lock;
     }
     const int seen = uses_ended_.load();
+    awaited_ = true;
     lock.unlock();
     uses_ended_.wait(seen);
   }
@@ -141,6 +142,10 @@ void ordering_state::unlock_use(locked lock, access mode, std::thread::id holder
   } else {
     writer_ = {};
   }
+  if (!awaited_) { // as almost always: a token over thousands of storages ends each of these uses
+    return;
+  }
+  awaited_ = false;
   ++uses_ended_;
   lock.unlock();
   uses_ended_.notify_all();

@@ -106,7 +106,9 @@ private:
   void gather() noexcept;
 
   spin_lock lock_;
-  std::atomic<int> uses_ended_{0}; ///< changes when a use ends; threads that are locked out wait for that
+  bool awaited_ = false; ///< a thread is locked out; changed under the lock
+  std::atomic<int> uses_ended_{
+      0};              ///< changes when an awaited use ends; threads that are locked out wait for that
   requirement writes_; ///< one point, or several if writers were unordered (a foreign writer beside ours)
   point_set reads_;
   std::vector<std::thread::id> readers_; ///< threads inside a read use

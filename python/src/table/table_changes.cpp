@@ -16,12 +16,13 @@
 namespace saeta::py {
 namespace {
 
-/// @param names  of what has the schemas
-schema united(const std::vector<const schema*>& schemas, const std::vector<std::string>& names) {
+/// @param name_of  the name of what has the schema of this number
+template <class NameOf>
+schema united(const std::vector<const schema*>& schemas, NameOf name_of) {
   schema together = *schemas.at(0);
   for (std::size_t i = 1; i < schemas.size(); ++i) {
     if (*schemas[i] != together) {
-      together = united_schema(together, names.at(0), *schemas[i], names.at(i));
+      together = united_schema(together, name_of(0), *schemas[i], name_of(i));
     }
   }
   return together;
@@ -68,31 +69,32 @@ table_object with_schema(const table_object& self, const schema& fields) {
   return table_object(conform(*self.value, std::make_shared<const schema_index>(fields)));
 }
 
-table_object concatenate(const std::vector<table_object>& tables) {
+/// @param tables  pointers, because a copy of a table copies all of its columns
+table_object concatenate(const std::vector<const table_object*>& tables) {
   const gil_release release;
-  std::vector<std::string> names;
   std::vector<const schema*> schemas;
-  for (const table_object& each : tables) {
-    names.push_back(concat("table ", names.size()));
-    schemas.push_back(&each.value->fields());
+  schemas.reserve(tables.size());
+  for (const table_object* const each : tables) {
+    schemas.push_back(&each->value->fields());
   }
-  const schema together = united(schemas, names);
+  const schema together = united(schemas, [](std::size_t number) { return concat("table ", number); });
   std::vector<batch> batches;
-  for (const table_object& each : tables) {
-    for (const batch& piece : each.value->batches()) {
+  batches.reserve(tables.size());
+  for (const table_object* const each : tables) {
+    for (const batch& piece : each->value->batches()) {
       if (piece.rows > 0) {
         batches.push_back(conform(piece, together));
       }
     }
   }
-  return table_object(table::make(tables.front().value->ctx(), together, std::move(batches)));
+  return table_object(table::make(tables.front()->value->ctx(), together, std::move(batches)));
 }
 
 /// The common schema of all tables, or `meant`, which must allow the rows of all of them.
 schema united_of(const std::vector<const schema*>& schemas, const std::vector<std::string>& names,
                  const schema* meant) {
   if (meant == nullptr) {
-    return united(schemas, names);
+    return united(schemas, [&](std::size_t number) { return names.at(number); });
   }
   for (std::size_t i = 0; i < schemas.size(); ++i) {
     require_fits(*schemas[i], names.at(i), *meant);
