@@ -143,3 +143,25 @@ def test_a_loader_decodes_a_batch_once(content, tmp_path):
     with sa.loader(path, "host", window="4MiB", to="numpy", batch_size=8192, columns=["id"]) as loader:
         assert sum(len(batch["id"]) for batch in loader) == ROWS
     assert read_bytes() - before < 1.2 * len(content)
+
+
+def test_a_batch_in_a_store_is_scanned(content, frame, host):
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    store.pipe("/one.arrow", content)
+    with (
+        host.memory.child("small", "32MiB") as small,
+        sa.scan_ipc("/one.arrow", small, filesystem=store) as scan,
+    ):
+        expect_parts(scan, frame)
+
+
+def test_a_loader_of_a_broken_batch_reports_it_when_it_reads(content, tmp_path):
+    path = tmp_path / "one.arrow"
+    start = content.index(b"\x04\x22\x4d\x18" if b"\x04\x22\x4d\x18" in content else b"\x28\xb5\x2f\xfd")
+    path.write_bytes(content[: start - 8] + b"\xff" * 7 + b"\x7f" + content[start:])
+    with (
+        sa.loader(path, "host", window="4MiB", to="numpy", batch_size=8192, columns=["id"]) as loader,
+        pytest.raises(sa.FormatError, match="bytes when decoded"),
+    ):
+        next(iter(loader))

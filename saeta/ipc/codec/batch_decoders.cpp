@@ -1,6 +1,7 @@
 #include "saeta/ipc/codec/batch_decoders.hpp"
 
 #include "saeta/base/error.hpp"
+#include "saeta/base/interrupt.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/transfer/host_array.hpp"
 
@@ -12,6 +13,8 @@ namespace {
 
 /// Bytes before the position that are always kept: more than an offset.
 constexpr std::size_t tail_bytes = 64;
+/// Bytes that are skipped between two looks for an interrupt: some milliseconds.
+constexpr std::uint64_t most_skipped = 4u << 20;
 
 } // namespace
 
@@ -114,9 +117,10 @@ void part_decoder::go_to(std::uint64_t position) {
   if (position < kept_from()) {
     begin();
   }
-  if (position > decoder_.position()) {
+  while (position > decoder_.position()) {
+    check_interrupt(); // the whole batch may be decoded again
     kept_.clear();
-    decoder_.skip(position - decoder_.position());
+    decoder_.skip(std::min(position - decoder_.position(), most_skipped));
   }
 }
 
