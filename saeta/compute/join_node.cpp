@@ -154,6 +154,7 @@ void expand(const std::shared_ptr<context>& ctx, std::vector<join_node*> level) 
   while (!level.empty()) {
     offset_reader reader;
     for (join_node* const node : level) {
+      node->limit = limit_of(*node->type);
       if (reads_offsets(*node->type)) {
         for (join_span& span : node->spans) {
           ask_offsets(*node->type, span, reader);
@@ -219,10 +220,10 @@ void join_node::begin_group() noexcept {
 
 bool join_node::fits(std::size_t piece) const {
   const join_span& span = spans[piece];
-  if (span.rows == 0) {
+  const bool has_limit = limit.what != counted_rows::nothing || dictionary || !children.empty();
+  if (span.rows == 0 || !has_limit) {
     return true;
   }
-  const counted_limit limit = limit_of(*type);
   if ((limit.what == counted_rows::pointed && span.pointed > limit.most - pointed) ||
       (limit.what == counted_rows::own && span.rows > limit.most - rows)) {
     return false;

@@ -100,6 +100,7 @@ struct join_node {
   /// cannot be compared, those values.
   std::vector<join_node> children;
   std::unique_ptr<dictionary_union> dictionary; ///< only for a dictionary type
+  counted_limit limit;                          ///< of what the rows point to
   // State of the current group:
   std::int64_t rows = 0;
   std::int64_t pointed = 0; ///< bytes, child rows or runs that the rows point to

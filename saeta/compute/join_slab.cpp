@@ -278,6 +278,7 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t firs
   // of the piece before it, so they are sorted piece by piece. The slab comes last.
   const auto by_age = [](const buffer* source) { return source->owner()->generation(); };
   storage_reads reads;
+  reads.uses().reserve(of.size() * (end_ - first_) + plain_.size() - first + 1);
   std::vector<const buffer*> sources;
   for (std::size_t piece = first_; piece < end_; ++piece) {
     sources.clear();
@@ -310,7 +311,7 @@ void join_slab::append_uses(std::size_t first, std::size_t end, std::vector<use>
 /// Only copies and bits work at any address.
 void join_slab::require_aligned(const join_step& step) const {
   const bool anywhere = step.kind == join_kind::copy || step.kind == join_kind::bits;
-  if (!ctx_->on_host() && !anywhere) {
+  if (!anywhere) {
     require_alignment("joining columns", step.source, join_value_bytes(step));
   }
 }
@@ -320,13 +321,16 @@ std::vector<join_step> join_slab::finished_steps(std::byte* slab, const std::int
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   std::vector<join_step> steps;
   steps.reserve(plan.fills.size() + plan.steps.size() + plain_.size());
+  const bool on_host = ctx_->on_host();
   for (const scatter_step& fill : plan.fills) {
     steps.push_back(kernel_step(fill, nullptr, slab, counters));
   }
   for (const scatter_step& step : plan.steps) {
     steps.push_back(
         kernel_step(step, reinterpret_cast<const std::byte*>(step.source), slab, counters, tables));
-    require_aligned(steps.back());
+    if (!on_host) {
+      require_aligned(steps.back());
+    }
   }
   return steps;
 }
@@ -395,6 +399,7 @@ void join_slab::run(std::vector<joined>& of) {
   use_token token(work, uses(of, left));
   auto* const slab = token.span<std::byte>(slab_).data();
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
+  plan_.plan().steps.reserve(2 * of.size() * (end_ - first_));
   for (joined& column : of) {
     add_steps(column);
   }

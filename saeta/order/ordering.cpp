@@ -114,6 +114,10 @@ ordering_state::locked ordering_state::lock_out(access mode, std::string_view na
   const auto self = std::this_thread::get_id();
   for (;;) {
     locked lock(lock_);
+    if (mode == access::read && readers_.empty() && writer_ == std::thread::id{}) {
+      readers_.push_back(self);
+      return lock;
+    }
     const bool reading = std::find(readers_.begin(), readers_.end(), self) != readers_.end();
     if (writer_ == self || (reading && mode != access::read)) {
       throw error(errc::busy,
