@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 namespace saeta::ipc {
 namespace {
@@ -152,9 +151,7 @@ struct checked_message {
                   std::uint64_t body_bytes)
       : described(detail::read_schema(container::stream, schema).fields) {
     const detail::message_header header = detail::read_header(metadata);
-    std::vector<int> all(described.fields.size());
-    std::iota(all.begin(), all.end(), 0);
-    tree = detail::make_tree(described, all, detail::schema_table(container::stream, schema), dictionaries,
+    tree = detail::make_tree(described, detail::schema_table(container::stream, schema), dictionaries,
                              header.version);
     batch = detail::read_layout(header, &tree);
     batch.require_entries(tree);

@@ -159,6 +159,13 @@ column_tree make_tree(const schema& described, std::span<const int> numbers, con
   return tree;
 }
 
+column_tree make_tree(const schema& described, const flat_table& flat, dictionary_trees& dictionaries,
+                      std::int16_t version) {
+  std::vector<int> all(described.fields.size());
+  std::iota(all.begin(), all.end(), 0);
+  return make_tree(described, all, flat, dictionaries, version);
+}
+
 namespace {
 
 std::vector<int> numbers_of(const std::vector<std::string_view>& source,

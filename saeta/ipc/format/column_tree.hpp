@@ -90,6 +90,9 @@ struct dictionary_trees {
 /// @param version    of the metadata of the messages
 column_tree make_tree(const schema& described, std::span<const int> numbers, const flat_table& flat,
                       dictionary_trees& dictionaries, std::int16_t version);
+/// The same for all columns.
+column_tree make_tree(const schema& described, const flat_table& flat, dictionary_trees& dictionaries,
+                      std::int16_t version);
 
 /// The columns that are read of a source, in messages of one version.
 struct read_columns {

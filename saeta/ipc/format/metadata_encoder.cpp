@@ -103,21 +103,15 @@ flat_description describe(const data_type& type) {
   case type_id::boolean:
     return {flat_type::boolean};
   case type_id::int8:
-    return integer(8, true);
-  case type_id::uint8:
-    return integer(8, false);
   case type_id::int16:
-    return integer(16, true);
-  case type_id::uint16:
-    return integer(16, false);
   case type_id::int32:
-    return integer(32, true);
-  case type_id::uint32:
-    return integer(32, false);
   case type_id::int64:
-    return integer(64, true);
+    return integer(8 * type.byte_width(), true);
+  case type_id::uint8:
+  case type_id::uint16:
+  case type_id::uint32:
   case type_id::uint64:
-    return integer(64, false);
+    return integer(8 * type.byte_width(), false);
   case type_id::half_float:
     return floating_point(0);
   case type_id::float32:
@@ -284,86 +278,30 @@ private:
   std::int64_t next_dictionary_ = 0;
 };
 
-constexpr std::size_t unit = 8; // alignment of everything in a message
-
-/// Appends the prefix of a message, and zeros for its metadata. Returns where the metadata begins.
-std::size_t append_room(std::vector<std::byte>& to, std::size_t bytes) {
-  const std::size_t padded = round_up(bytes, unit);
-  const auto size = checked_cast<std::int32_t>(padded, "bytes of a message's metadata");
-  const std::size_t at = to.size();
-  to.resize(at + prefix_bytes + padded);
-  std::memcpy(to.data() + at, &continuation, sizeof continuation);
-  std::memcpy(to.data() + at + sizeof continuation, &size, sizeof size);
-  return at + prefix_bytes;
-}
-
-/// A FlatBuffer that is filled at known places. The layout of a message is always the same: tables first, and
-/// then the lists. Borrows its bytes.
-class flat_buffer {
-public:
-  explicit flat_buffer(std::span<std::byte> bytes) : bytes_(bytes) {}
-
-  template <class T>
-  void put(std::size_t at, const T& value) {
-    std::memcpy(bytes_.data() + at, &value, sizeof value); // little-endian
-  }
-  /// An offset at `at` that leads to `target`.
-  void link(std::size_t at, std::size_t target) { put(at, static_cast<std::uint32_t>(target - at)); }
-  /// A table whose vtable lies before it. `fields` are the places of its fields in the table, 0 if absent.
-  template <std::size_t Fields>
-  void put_table(std::size_t vtable, std::size_t table, std::uint16_t table_bytes,
-                 const std::array<std::uint16_t, Fields>& fields) {
-    put(vtable, static_cast<std::uint16_t>((Fields + 2) * sizeof(std::uint16_t)));
-    put(vtable + sizeof(std::uint16_t), table_bytes);
-    put(vtable + 2 * sizeof(std::uint16_t), fields);
-    put(table, static_cast<std::int32_t>(table - vtable));
-  }
-  /// A vector of structs. @returns its end.
-  template <class T>
-  std::size_t put_list(std::size_t at, const std::vector<T>& values) {
-    put(at, static_cast<std::uint32_t>(values.size()));
-    const std::size_t bytes = values.size() * sizeof(T);
-    if (bytes != 0) {
-      std::memcpy(bytes_.data() + at + sizeof(std::uint32_t), values.data(), bytes);
-    }
-    return at + sizeof(std::uint32_t) + bytes;
-  }
-
-private:
-  std::span<std::byte> bytes_;
-};
-
-// Tables with numbers of 8 bytes begin 4 bytes before a multiple of 8: the offset of the vtable comes first.
-constexpr std::size_t message_at = 20;
-constexpr std::size_t dictionary_at = 60;
-constexpr std::size_t table_distance = 40; // from one table to the next, with the vtable between them
-constexpr std::size_t list_distance =
-    32; // from the table of a batch to its lists, whose items follow 4 bytes
-constexpr std::size_t compression_bytes = 16; // bytes of the vtable and the table of a BodyCompression
-
-/// The table of a record batch at `at` and its lists.
-void put_batch(flat_buffer& to, std::size_t at, const packed_rows& batch, body_codec codec) {
+/// Appends the table of a record batch and its lists.
+table add_batch(flat_builder& to, const packed_rows& batch, body_codec codec) {
+  std::vector<slot> slots{number(batch_length, batch.rows), flat_builder::offset(batch_nodes),
+                          flat_builder::offset(batch_buffers)};
   const bool views = !batch.variadic_counts.empty();
   const bool packed = codec != body_codec::none;
-  to.put_table<5>(
-      at - 16, at, 28,
-      {4, 12, 16, static_cast<std::uint16_t>(packed ? 20 : 0), static_cast<std::uint16_t>(views ? 24 : 0)});
-  to.put(at + 4, batch.rows);
-  const std::size_t nodes = at + list_distance;
-  to.link(at + 12, nodes);
-  const std::size_t buffers = to.put_list(nodes, batch.nodes) + sizeof(std::uint32_t);
-  to.link(at + 16, buffers);
-  std::size_t end = to.put_list(buffers, batch.buffers) + sizeof(std::uint32_t);
+  if (packed) {
+    slots.push_back(flat_builder::offset(batch_compression));
+  }
   if (views) {
-    to.link(at + 24, end);
-    end = to.put_list(end, batch.variadic_counts) + sizeof(std::uint32_t);
+    slots.push_back(flat_builder::offset(batch_variadic_counts));
+  }
+  const table made = to.add_table(slots);
+  to.add_structs(made.place(batch_nodes), std::span(batch.nodes));
+  to.add_structs(made.place(batch_buffers), std::span(batch.buffers));
+  if (views) {
+    to.add_structs(made.place(batch_variadic_counts), std::span(batch.variadic_counts));
   }
   if (packed) {
-    // The fields of BodyCompression: codec, method.
-    to.put_table<2>(end, end + 8, 8, {4, 5});
-    to.link(at + 20, end + 8);
-    to.put(end + 12, static_cast<std::int8_t>(codec == body_codec::lz4 ? 0 : 1));
+    const std::int8_t number_of_codec = codec == body_codec::lz4 ? 0 : 1;
+    to.link(made.place(batch_compression), to.add_table({number(compression_codec, number_of_codec),
+                                                         number(compression_method, std::int8_t{0})}));
   }
+  return made;
 }
 
 } // namespace
@@ -402,38 +340,39 @@ std::vector<std::byte> encode_footer(const schema& described, const file_footer&
 }
 
 void append_message(std::vector<std::byte>& to, std::span<const std::byte> flat) {
-  const std::size_t at = append_room(to, flat.size());
-  if (!flat.empty()) {
-    std::memcpy(to.data() + at, flat.data(), flat.size());
-  }
+  constexpr std::size_t unit = 8; // alignment of everything in a message
+  const std::size_t padded = round_up(flat.size(), unit);
+  const auto size = checked_cast<std::int32_t>(padded, "bytes of a message's metadata");
+  const std::array<std::uint32_t, 2> prefix{continuation, static_cast<std::uint32_t>(size)};
+  const auto prefix_of = std::as_bytes(std::span(prefix));
+  to.insert(to.end(), prefix_of.begin(), prefix_of.end());
+  to.insert(to.end(), flat.begin(), flat.end());
+  to.resize(to.size() + padded - flat.size());
 }
 
 void append_batch_message(std::vector<std::byte>& to, const packed_rows& batch, const batch_kind& kind,
                           std::int64_t body_bytes) {
-  const bool dictionary = kind.dictionary.has_value();
-  const std::size_t batch_at = dictionary ? dictionary_at + table_distance : dictionary_at;
-  const std::size_t lists = batch.nodes.size() * sizeof(packed_node) +
-                            batch.buffers.size() * sizeof(packed_range) +
-                            batch.variadic_counts.size() * sizeof(std::int64_t);
-  constexpr std::size_t counts = 3 * 2 * sizeof(std::uint32_t); // with padding before them
-  const std::size_t packed = kind.codec == body_codec::none ? 0 : compression_bytes;
-  const std::size_t at = append_room(to, batch_at + list_distance + counts + lists + packed);
-  flat_buffer buffer{std::span(to).subspan(at)};
-  buffer.link(0, message_at);
-  // The fields of Message: version, header_type, header, bodyLength.
-  buffer.put_table<4>(message_at - 16, message_at, 20, {16, 18, 12, 4});
-  buffer.put(message_at + 4, body_bytes);
-  buffer.link(message_at + 12, dictionary_at);
-  buffer.put(message_at + 16, version_5);
-  buffer.put(message_at + 18, dictionary ? header_of_dictionary : header_of_batch);
-  if (dictionary) {
-    // The fields of DictionaryBatch: id, data, isDelta.
-    buffer.put_table<3>(dictionary_at - 16, dictionary_at, 20, {4, 12, 16});
-    buffer.put(dictionary_at + 4, *kind.dictionary);
-    buffer.link(dictionary_at + 12, batch_at);
-    buffer.put(dictionary_at + 16, static_cast<std::uint8_t>(kind.is_delta ? 1 : 0));
+  constexpr std::size_t tables = 256; // bytes, at most
+  std::vector<std::byte> bytes;
+  bytes.reserve(tables + batch.nodes.size() * sizeof(packed_node) +
+                batch.buffers.size() * sizeof(packed_range) +
+                batch.variadic_counts.size() * sizeof(std::int64_t));
+  flat_builder flat(bytes);
+  const table message =
+      flat.add_table({number(message_version, version_5),
+                      number(message_header_type, kind.dictionary ? header_of_dictionary : header_of_batch),
+                      flat_builder::offset(message_table), number(message_body_bytes, body_bytes)});
+  flat.set_root(message);
+  std::size_t place = message.place(message_table);
+  if (kind.dictionary) {
+    const table values =
+        flat.add_table({number(dictionary_id, *kind.dictionary), flat_builder::offset(dictionary_data),
+                        number(dictionary_delta, std::uint8_t{kind.is_delta})});
+    flat.link(place, values);
+    place = values.place(dictionary_data);
   }
-  put_batch(buffer, batch_at, batch, kind.codec);
+  flat.link(place, add_batch(flat, batch, kind.codec));
+  append_message(to, bytes);
 }
 
 void append_end_of_stream(std::vector<std::byte>& to) { append_message(to, {}); }

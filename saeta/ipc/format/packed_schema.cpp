@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 namespace saeta::ipc::detail {
@@ -46,9 +45,7 @@ std::size_t places_of_dictionaries(const column_tree& of) {
 
 /// Finds the places of all columns. `fields` and `flat` are known.
 void place_columns(packed_schema& of) {
-  std::vector<int> all(of.fields.fields.size());
-  std::iota(all.begin(), all.end(), 0);
-  of.tree = make_tree(of.fields, all, schema_table(container::stream, of.flat), of.dictionaries, version_5);
+  of.tree = make_tree(of.fields, schema_table(container::stream, of.flat), of.dictionaries, version_5);
   std::size_t places = places_of_dictionaries(of.tree);
   for (const auto& tree : of.dictionaries.trees) {
     places += places_of_dictionaries(*tree);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -200,10 +199,8 @@ message_writer::message_writer(byte_target& target, const schema& described, mes
                                std::string name)
     : target_(target), described_(schema_in_file(described)), options_(std::move(options)),
       name_(std::move(name)), flat_(encode_schema(described_)) {
-  std::vector<int> all(described.fields.size());
-  std::iota(all.begin(), all.end(), 0);
   columns_.tree =
-      make_tree(described_, all, schema_table(container::stream, flat_), columns_.dictionaries, version_5);
+      make_tree(described_, schema_table(container::stream, flat_), columns_.dictionaries, version_5);
   written_.resize(columns_.dictionaries.trees.size());
   if (options_.format == container::file) {
     target_.write(bytes_of(front_of_file), nullptr);
