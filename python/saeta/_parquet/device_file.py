@@ -39,6 +39,8 @@ class DeviceFile:
         self._plc = load("pylibcudf", PURPOSE)
         load("pylibcudf.io", PURPOSE)
         self._sink = _Sink(put)
+        # pylibcudf's writer has a pointer to it, and does not keep it.
+        self._sink_info = load("pylibcudf.io", PURPOSE).types.SinkInfo([self._sink])
         self._schema = schema
         self._options = options
         self._ctx = ctx
@@ -96,7 +98,7 @@ class DeviceFile:
         for column, field in zip(metadata.column_metadata, self._schema, strict=True):
             _describe(column, field)
         options = (
-            plc.parquet.ChunkedParquetWriterOptions.builder(plc.types.SinkInfo([self._sink]))
+            plc.parquet.ChunkedParquetWriterOptions.builder(self._sink_info)
             .metadata(metadata)
             .key_value_metadata([key_values(self._schema)])
             .compression(getattr(plc.types.CompressionType, self._options.compression.upper()))
