@@ -33,11 +33,15 @@ SOURCE = pa.table(
         "paris": pa.array([DAY, None, DAY, DAY], pa.timestamp("ms", "Europe/Paris")),
         "took": pa.array([1, 2, None, 4], pa.duration("ns")),
         "price": pa.array([None, 2, 3, 4], pa.decimal128(9, 2)),
-        "days": pa.array([[DAY], None, [], [DAY, None]], pa.list_(pa.timestamp("ns"))),
-        "both": pa.array([{"x": 1, "y": b"b"}, None, {"x": None, "y": b""}, {"x": 4, "y": None}]).cast(
+        "days": pa.array([[DAY], [], [], [DAY, None]], pa.list_(pa.timestamp("ns"))),
+        "both": pa.array([{"x": 1, "y": b"b"}, {}, {"x": None, "y": b""}, {"x": 4, "y": None}]).cast(
             pa.struct([("x", pa.int32()), ("y", pa.binary())])
         ),
     }
+)
+# Below a null list or struct, Arrow may have values, and cuDF writes them.
+SOURCE = SOURCE.cast(
+    pa.schema([field.with_nullable(not pa.types.is_nested(field.type)) for field in SOURCE.schema])
 )
 LEFT_TO_PYARROW = [
     pa.float16(),
@@ -116,13 +120,14 @@ class Writer:
     def write(self, table: pa.Table) -> None:
         if self._cudf.refusal is not None:
             raise self._cudf.refusal
-        columns = {}
+        columns, fields = [], []
         for name, told, column in zip(
             table.column_names, self.told["metadata"].column_metadata, table.columns, strict=True
         ):
             assert told.known["name"] == name
-            columns[name] = column.cast(self._written(column.type, told))
-        shown = pa.table(columns)
+            fields.append(pa.field(name, self._written(column.type, told), told.known["nullability"]))
+            columns.append(column.cast(fields[-1].type))
+        shown = pa.table(columns, pa.schema(fields))
         if self._file is None:
             keys = self.told["key_value_metadata"][0]
             self._file = pq.ParquetWriter(self.sink, shown.schema, store_schema=False)
@@ -244,7 +249,7 @@ def test_a_file_reads_the_same_as_that_of_pyarrow(device, cudf, tmp_path):
 def test_what_cudf_is_told_of_columns(device, cudf):
     fields = [
         pa.field("n", pa.int64(), nullable=False),
-        pa.field("list", pa.list_(pa.field("item", pa.decimal128(5, 1), nullable=False))),
+        pa.field("list", pa.list_(pa.field("item", pa.decimal128(5, 1), nullable=False)), nullable=False),
         pa.field("struct", pa.struct([pa.field("raw", pa.large_binary())]), nullable=False),
     ]
     values = [[1], [[2]], [{"raw": b"a"}]]
@@ -256,7 +261,7 @@ def test_what_cudf_is_told_of_columns(device, cudf):
     told = cudf.writers[0].told
     numbers, lists, structs = told["metadata"].column_metadata
     assert numbers.known == {"name": "n", "nullability": False}
-    assert lists.known == {"name": "list", "nullability": True}
+    assert lists.known == {"name": "list", "nullability": False}
     assert lists.child(1).known == {"name": "element", "nullability": False, "decimal_precision": 5}
     assert structs.known == {"name": "struct", "nullability": False}
     assert structs.child(0).known == {"name": "raw", "nullability": True, "output_as_binary": True}
@@ -293,7 +298,7 @@ def test_types_that_do_not_come_back_are_left_to_pyarrow(host, device, cudf):
     assert kept < arrays.keys()
     for name, array in arrays.items():
         for column in (array, pa.ListArray.from_arrays([0, len(array)], array)):
-            schema = pa.schema([("x", column.type)])
+            schema = pa.schema([pa.field("x", column.type, nullable=not pa.types.is_nested(column.type))])
             reason = device_file.reason_for_host(schema, options_of(), device)
             if name in kept:
                 assert reason is None, name
@@ -301,7 +306,13 @@ def test_types_that_do_not_come_back_are_left_to_pyarrow(host, device, cudf):
                 assert reason.startswith(f"column 'x' of type {column.type}: cuDF does not write")
     for refused in LEFT_TO_PYARROW:
         for type_ in (refused, pa.struct([("a", refused)])):
-            assert device_file.reason_for_host(pa.schema([("x", type_)]), options_of(), device) is not None
+            schema = pa.schema([pa.field("x", type_, nullable=not pa.types.is_struct(type_))])
+            assert device_file.reason_for_host(schema, options_of(), device) is not None
+    for nested in (pa.list_(pa.int8()), pa.struct([("a", pa.int8())])):
+        inside = pa.struct([pa.field("b", nested)])
+        for field in (pa.field("x", nested), pa.field("x", inside, nullable=False)):
+            reason = device_file.reason_for_host(pa.schema([field]), options_of(), device)
+            assert str(reason).endswith("cuDF does not write nested values that may be null")
 
 
 def options_of() -> Any:

@@ -76,6 +76,9 @@ class DeviceFile:
             self._memory.end()
         self._sink.release()
 
+    def __del__(self) -> None:
+        self._writer = None  # it writes to the sink once more when it ends
+
     def close(self) -> None:
         """Writes the end of the file."""
         self._sink.is_held = True
@@ -181,7 +184,7 @@ def reason_for_host(schema: Any, options: Options, ctx: Context) -> str | None:
     if any(_undecodable(text) for pair in (schema.metadata or {}).items() for text in pair):
         return "metadata of the schema that is not text"
     for field in schema:
-        reason = _reason_of(field.type)
+        reason = _reason_of(field)
         if reason is not None:
             return f"column '{field.name}' of type {field.type}: cuDF does not write {reason}"
     load_pylibcudf(PURPOSE)
@@ -250,12 +253,15 @@ def _exported_type(type: Any) -> Any:  # noqa: A002 - lexicon's word
     return type
 
 
-def _reason_of(type: Any) -> str | None:  # noqa: A002
-    types = load("pyarrow", PURPOSE).types
+def _reason_of(field: Any) -> str | None:
+    pyarrow = load("pyarrow", PURPOSE)
+    types, type = pyarrow.types, field.type  # noqa: A001 - lexicon's word
     if hasattr(type, "storage_type"):
         return "extension types"
     if types.is_list(type) or types.is_struct(type):
-        return next(filter(None, (_reason_of(field.type) for field in children(type))), None)
+        if field.nullable:  # in Arrow there may be values below a null, and cuDF writes them
+            return "nested values that may be null"
+        return next(filter(None, map(_reason_of, children(type))), None)
     known = (
         types.is_boolean,
         types.is_integer,
