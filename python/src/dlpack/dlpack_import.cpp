@@ -312,7 +312,7 @@ nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ct
   if (table == nullptr) {
     return {};
   }
-  if (is_torch_tensor(source)) {
+  if (!is_own(*table) && is_torch_tensor(source)) {
     require_plain_values(source);
   }
   DLManagedTensorVersioned* found = nullptr;

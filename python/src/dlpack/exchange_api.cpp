@@ -169,6 +169,8 @@ const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept {
   return reinterpret_cast<const DLPackExchangeAPI*>(header);
 }
 
+bool is_own(const DLPackExchangeAPI& table) noexcept { return &table == &own_api; }
+
 PyObject* imported_module(PyObject* name) noexcept {
   PyObject* const modules = PyImport_GetModuleDict();
   return modules == nullptr ? nullptr : PyDict_GetItem(modules, name);

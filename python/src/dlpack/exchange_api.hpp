@@ -27,6 +27,8 @@ struct column_object;
 
 /// The table of a type, if it has one of our major version; otherwise null.
 const DLPackExchangeAPI* exchange_api_of(PyTypeObject* type) noexcept;
+/// Whether it is the table of our columns.
+bool is_own(const DLPackExchangeAPI& table) noexcept;
 
 /// Checks the result of a function of a table. @throws the Python exception that it set; error exchange if it
 /// failed without one.
