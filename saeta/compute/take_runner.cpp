@@ -41,7 +41,12 @@ std::int64_t sum_before(const take_step& step, std::int64_t row, std::int64_t to
 void advance(const void*& address, std::int64_t bytes) {
   address = static_cast<const std::byte*>(address) + bytes;
 }
-void advance(void*& address, std::int64_t bytes) { address = static_cast<std::byte*>(address) + bytes; }
+/// Steps that are only counted have no target.
+void advance(void*& address, std::int64_t bytes) {
+  if (address != nullptr) {
+    address = static_cast<std::byte*>(address) + bytes;
+  }
+}
 
 /// Returns `count` rows of a step from `first` on, which is a multiple of the rows of a tile.
 take_step part_of(const take_step& step, std::int64_t first, std::int64_t count) {

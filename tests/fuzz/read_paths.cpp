@@ -3,6 +3,7 @@
 #include "fuzz/harness.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/interop/arrow/array.hpp"
+#include "saeta/ipc/data_set.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/memory/context.hpp"
 #include "support/tables.hpp"
@@ -31,6 +32,7 @@ struct read_path {
 constexpr std::uint64_t large_window = 1 << 20; // several batches
 constexpr std::uint64_t small_window = 128;     // parts of a batch
 constexpr std::int64_t rows_of_scan = 50;
+constexpr std::int64_t rows_of_part = 13;
 
 read_options options_of(copy_policy copy, bool joined = false) {
   read_options made;
@@ -66,6 +68,32 @@ table scanned(const context_ptr& ctx, reader& from, std::uint64_t window_bytes, 
     batches.insert(batches.end(), next->batches().begin(), next->batches().end());
   }
   return table::make(ctx, from.fields(), std::move(batches));
+}
+
+/// Reads each batch in parts of a few rows, so that its compressed buffers are decoded in parts.
+table by_parts(const context_ptr& ctx, bytes_view bytes) {
+  std::vector<std::unique_ptr<reader>> readers;
+  readers.push_back(reader::open(bytes, nullptr, options_of(copy_policy::always)));
+  ipc::data_set of(std::move(readers));
+  if (!of.planned() || !of.undivided().empty()) {
+    return of.read_all(ctx);
+  }
+  std::vector<std::vector<ipc::batch_span>> windows;
+  for (std::size_t i = 0; i < of.sizes().size(); ++i) {
+    const std::int64_t rows = of.sizes()[i].rows;
+    for (std::int64_t first = 0; first < rows; first += rows_of_part) {
+      windows.push_back({{.batch = i, .first_row = first, .rows = std::min(rows_of_part, rows - first)}});
+    }
+  }
+  if (windows.empty()) {
+    return of.read_all(ctx);
+  }
+  std::vector<batch> batches;
+  const std::unique_ptr<ipc::scan> parts = of.scan_spans(ctx, windows, 1);
+  while (const auto next = parts->next()) {
+    batches.insert(batches.end(), next->batches().begin(), next->batches().end());
+  }
+  return table::make(ctx, of.fields(), std::move(batches));
 }
 
 /// Reads all columns, requested in reverse order, and returns them in the order of the source.
@@ -144,6 +172,7 @@ std::vector<read_path> read_by_plan(const context_ptr& ctx, bytes_view bytes) {
   add_other_batches("scan", [&] { return scanned(ctx, *open(), large_window, 0); });
   if (made.front().result.made && has_few_rows(*made.front().result.made)) {
     add_other_batches("scan of rows", [&] { return scanned(ctx, *open(), small_window, rows_of_scan); });
+    add_other_batches("parts of batches", [&] { return by_parts(ctx, bytes); });
   }
   add("copies of columns", [&] { return by_columns(ctx, bytes, copy_policy::always); });
   return made;
