@@ -19,11 +19,12 @@ namespace saeta {
 namespace {
 
 constexpr std::size_t pack_alignment = 64; // of buffers in a body, as the Arrow format recommends
-constexpr std::size_t body_alignment = 8;  // `ipc::unpack` requires it; the memory of others may have no more
 
 /// Finds the part of one storage that contains all buffers of columns.
 class body_finder {
 public:
+  explicit body_finder(std::size_t alignment) : alignment_(alignment) {}
+
   /// Returns false if the columns are not packed.
   bool add(const column& of) {
     if (of.sliced()) {
@@ -70,9 +71,10 @@ private:
     first_ = std::min(first_, of.offset());
     end_ = std::max(end_, of.offset() + of.size());
     used_ += round_up(of.size(), pack_alignment);
-    return of.address() % pack_alignment == beyond_ && beyond_ % body_alignment == 0;
+    return of.address() % pack_alignment == beyond_ && beyond_ % alignment_ == 0;
   }
 
+  std::size_t alignment_;
   const std::shared_ptr<storage>* owner_ = nullptr;
   std::size_t first_ = std::numeric_limits<std::size_t>::max(); ///< offset in the storage
   std::size_t end_ = 0;
@@ -357,8 +359,8 @@ private:
 
 } // namespace
 
-std::optional<packed_columns> find_packed(std::span<const batch> batches) {
-  body_finder finder;
+std::optional<packed_columns> find_packed(std::span<const batch> batches, std::size_t alignment) {
+  body_finder finder(alignment);
   for (const batch& batch : batches) {
     if (!std::ranges::all_of(batch.columns, [&](const column& of) { return finder.add(of); })) {
       return std::nullopt;

@@ -69,7 +69,9 @@ struct packed_columns {
 /// packed: they lie in several storages, a column is sliced, or the bytes between the buffers are more than
 /// an eighth of the part and more than 4 KiB. Those bytes are padding, or belong to other columns of the
 /// storage.
-[[nodiscard]] std::optional<packed_columns> find_packed(std::span<const batch> batches);
+/// @param alignment  of the part, in bytes: 8 or 64. Its buffers are at multiples of 64 in it
+[[nodiscard]] std::optional<packed_columns> find_packed(std::span<const batch> batches,
+                                                        std::size_t alignment);
 
 /// Copies the columns of all batches, one after the other, into one allocation.
 [[nodiscard]] packed_columns pack_columns(const std::shared_ptr<context>& ctx, std::span<const batch> batches,

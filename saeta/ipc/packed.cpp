@@ -105,7 +105,7 @@ private:
 
 } // namespace
 
-packed_table pack(const table& source) {
+packed_table pack(const table& source, std::size_t alignment) {
   const auto fields = detail::packed_form(*source.shared_fields());
   std::vector<std::size_t> symbols;
   for (std::size_t i = 0; i < source.column_count(); ++i) {
@@ -116,7 +116,7 @@ packed_table pack(const table& source) {
   std::vector<batch> batches = symbols.empty() ? std::vector(source.batches().begin(), source.batches().end())
                                                : with_names(source, symbols);
   const bool own = compact(batches) || !symbols.empty();
-  std::optional<packed_columns> packed = find_packed(batches);
+  std::optional<packed_columns> packed = find_packed(batches, alignment);
   const bool in_place = packed.has_value();
   if (!in_place) {
     packed = pack_columns(source.ctx(), batches, pack_tag);

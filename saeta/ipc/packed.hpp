@@ -36,7 +36,8 @@ struct packed_table {
 /// Packs a table without a copy if it is packed already, else by one kernel, or a few if it is large. A table
 /// that was packed already may have a body with bytes of its slab that none of its columns uses: up to an
 /// eighth of the body, or 4 KiB. Symbols are read on the host.
-[[nodiscard]] packed_table pack(const table& source);
+/// @param alignment  in bytes, of a body that is not copied. 8 takes memory of NumPy where it is, too
+[[nodiscard]] packed_table pack(const table& source, std::size_t alignment = 64);
 
 /// Makes the table of a packed form without a copy of the body. All numbers of the metadata are checked, as
 /// those of a file are.

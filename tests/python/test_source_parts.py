@@ -124,7 +124,7 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
     monkeypatch.setattr(readers, "_ipc", Module())
     ranges, live = RangeFile("r", 6, None), sources.Live(Pipe(b""), "p")
     direct = RangeFile("d", 6, None, is_direct=True)
-    options = readers.ReadOptions(["a"], 1, copy=True, validate=False)
+    options = readers.ReadArguments(["a"], 1, copy=True, validate=False)
     given = (["a"], (1, 2), True, False, None)
     of_ranges = ("open_ranges", ranges.fill, "r", 6, *given, ranges.ahead, ranges.fetched)
     assert opened(ranges, options) == of_ranges
@@ -133,7 +133,7 @@ def test_each_kind_of_source_is_opened_by_its_own_function(tmp_path, monkeypatch
     assert opened("path", options) == ("open_file", "path", *given, True)
     assert opened(tmp_path, options, False) == ("open_file", tmp_path, *given, False)
     assert opened(b"bytes", options) == ("open_bytes", b"bytes", *given)
-    assert opened(b"bytes", readers.ReadOptions(index=True))[2:] == (None, None, None, True, None)
+    assert opened(b"bytes", readers.ReadArguments(index=True))[2:] == (None, None, None, True, None)
     assert readers.describe_source(ranges) == ("inspect_ranges", ranges.fill, "r", 6)
     assert readers.describe_source(live) == ("inspect_live", live.fill, "p")
     assert readers.describe_source("path") == ("inspect_file", "path")

@@ -20,6 +20,8 @@
 namespace saeta::py {
 namespace {
 
+constexpr std::size_t body_alignment = 8; // `unpack` requires no more
+
 /// In a forked child, copies the rows of a table of its parent to the child's own context, because the
 /// parent's can't allocate there.
 table copy_of_inherited(const table& source) {
@@ -43,7 +45,7 @@ nb::object pack(const table_object& given) {
     const std::optional<table> copied =
         inherited ? std::optional(copy_of_inherited(*given.value)) : std::nullopt;
     const table& source = copied ? *copied : *given.value;
-    ipc::packed_table made = ipc::pack(source);
+    ipc::packed_table made = ipc::pack(source, body_alignment);
     column_object shown = column_of_bytes(source.ctx(), made.body);
     return std::pair(std::move(made), std::move(shown));
   });
@@ -61,7 +63,8 @@ std::vector<std::size_t> packed_alone(const table_object& given) {
   constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
   const table& source = *given.value;
   std::vector<std::size_t> alone;
-  if (source.batches().size() != 1 || source.ctx()->inherited() || find_packed(source.batches())) {
+  if (source.batches().size() != 1 || source.ctx()->inherited() ||
+      find_packed(source.batches(), body_alignment)) {
     return alone;
   }
   const batch& rows = source.batches().front();
@@ -69,7 +72,7 @@ std::vector<std::size_t> packed_alone(const table_object& given) {
     const column& of = rows.columns[i];
     const batch only{rows.rows, {of}};
     if (of.type().layout() == layout_kind::fixed && of.dictionary() == nullptr && !of.type().is_symbol() &&
-        of.byte_size() >= least_bytes && find_packed(std::span(&only, 1))) {
+        of.byte_size() >= least_bytes && find_packed(std::span(&only, 1), body_alignment)) {
       alone.push_back(i);
     }
   }
