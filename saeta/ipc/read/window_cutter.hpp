@@ -13,13 +13,13 @@
 #include "saeta/ipc/read/whole_read.hpp"
 #include "saeta/ipc/scan.hpp"
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace saeta::ipc::detail {
@@ -36,7 +36,10 @@ public:
     std::size_t span = 0;
     std::int64_t row = 0;
     std::size_t window = 0; ///< windows of the list before it
-    auto operator<=>(const position&) const = default;
+    friend bool operator==(const position&, const position&) = default;
+    friend bool operator<(const position& a, const position& b) noexcept {
+      return std::tie(a.span, a.row, a.window) < std::tie(b.span, b.row, b.window);
+    }
   };
 
   /// @param decoding  is charged with the memory of decoders
