@@ -191,15 +191,15 @@ std::vector<taken_count> take_runner::count(std::span<take_step> steps) {
   const device_copy<take_source> sources(ctx_, sources_);
   use_token token(work, {reads(uploaded.memory()), reads(sources.memory()), writes(sums), writes(results)});
   auto* const sum = token.span<std::int64_t>(sums).data();
-  auto* const found = token.span<taken_count>(results).data();
+  auto* const totals = token.span<taken_count>(results).data();
   if (is_shared(steps)) {
-    count_on_host(steps, sources.data(token), sum, found);
+    count_on_host(steps, sources.data(token), sum, totals);
   } else {
     ctx_->kernels().count_taken(work.native_handle(),
-                                {steps, uploaded.data(token), sources_, sources.data(token)}, sum, found);
+                                {steps, uploaded.data(token), sources_, sources.data(token)}, sum, totals);
   }
   std::vector<std::int64_t> read(steps.size() * numbers);
-  ctx_->copies().read_scalars(read, reinterpret_cast<const std::int64_t*>(found), work);
+  ctx_->copies().read_scalars(read, reinterpret_cast<const std::int64_t*>(totals), work);
   token.finish();
   sums_.push_back(sums);
   std::vector<taken_count> counts;

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saeta as sa
+from full_target import FullTarget
 from parquet_collection import COLUMNS, HOST_COLUMNS
 from saeta._parquet.device_file import reason_for_host
 from saeta._parquet.options import Options
@@ -166,12 +167,5 @@ def test_encoding_is_charged_to_the_context_and_a_refusal_leaves_no_file(ctx, tm
 
 
 def test_a_target_that_fails_ends_the_writer(ctx):
-    class Full(io.RawIOBase):
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: Any) -> int:
-            raise OSError(28, "no space left")
-
     with pytest.raises(sa.FileError, match="no space left"):
-        sa.from_arrow(TABLE, ctx).write_parquet(Full(), engine="device")
+        sa.from_arrow(TABLE, ctx).write_parquet(FullTarget(), engine="device")

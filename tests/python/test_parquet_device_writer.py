@@ -18,6 +18,7 @@ import pytest
 
 import arrow_data
 import saeta as sa
+from full_target import FullTarget
 from saeta._parquet import device_file
 from saeta._parquet.footer import without_zones
 from saeta._parquet.options import Options
@@ -376,15 +377,8 @@ def test_a_failure_of_the_device_or_of_the_target_leaves_no_file(device, cudf, t
     assert list(tmp_path.iterdir()) == [path]
     cudf.refusal = None
 
-    class Full(io.RawIOBase):
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: Any) -> int:
-            raise OSError(28, "no space left")
-
     with pytest.raises(sa.FileError, match="no space left"):
-        table.write_parquet(Full())
+        table.write_parquet(FullTarget())
 
 
 def test_rows_that_cudf_refuses_first_are_written_by_pyarrow(device, cudf, caplog):

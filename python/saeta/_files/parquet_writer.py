@@ -196,8 +196,7 @@ def parquet_writer(
     """
     load("pyarrow.parquet", "saeta.parquet_writer")
     fields = None if schema is None else Schema(schema)
-    require_engine(engine)
-    options = _options(row_group_size, compression, compression_level, use_dictionary)
+    options = _options(row_group_size, compression, compression_level, use_dictionary, engine)
     target = sinks.resolve_target(path, place_of(filesystem, storage_options))
     with ExitStack() as ends:
         hook = ends.enter_context(progress_hook(progress, "writing"))
@@ -209,7 +208,7 @@ def parquet_writer(
             put = ends.enter_context(
                 sinks.writing_file(target, durable=durable, replace_read_only=replace_read_only)
             )
-        encoder = RowGroups(put, name, fields, options._replace(engine=engine), hook)
+        encoder = RowGroups(put, name, fields, options, hook)
         return ParquetWriter(encoder, name, ends.pop_all())
 
 
@@ -221,8 +220,15 @@ def write_parquet(self: Table, path: Target, **options: Any) -> int:
     return writer.close()
 
 
-def _options(size: int | None, codec: str, level: int | None, dictionary: bool | Sequence[str]) -> Options:
+def _options(
+    size: int | None,
+    codec: str,
+    level: int | None,
+    dictionary: bool | Sequence[str],
+    engine: Engine | None,
+) -> Options:
     """Checks how values are encoded."""
+    require_engine(engine)
     rows = None if size is None else require_count("row_group_size", size, "rows")
     if codec not in CODECS:
         meant = did_you_mean(codec, CODECS)
@@ -231,7 +237,7 @@ def _options(size: int | None, codec: str, level: int | None, dictionary: bool |
         level = _level(codec, level)
     if not isinstance(dictionary, bool):
         dictionary = [dictionary] if isinstance(dictionary, str) else list(dictionary)
-    return Options(rows, codec, level, dictionary)
+    return Options(rows, codec, level, dictionary, engine)
 
 
 def _level(codec: str, level: int) -> int:

@@ -144,7 +144,7 @@ class Loader(Generic[Batch_co]):
     @cached_property
     def _plan(self) -> Plan:
         """What the sizes of the batches of files say. Those of stores are waited for here."""
-        if self._closed and self._ended_early:
+        if self._closed and not self._data.has_sizes:
             raise ClosedError("the loader is closed")
         for number, (rows, nbytes, _) in enumerate(self._data.batches):
             if rows > 8 * nbytes:

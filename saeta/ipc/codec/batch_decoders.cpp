@@ -66,16 +66,16 @@ void part_decoder::run(const Action& action) {
 }
 
 seen_borders part_decoder::borders(const packed_buffer& of) {
-  seen_borders found;
+  seen_borders offsets;
   run([&] {
     go_to(of.first_at);
     keep_to(of.last_at + of.width);
     const auto number = [&](std::uint64_t at) {
       return read_offset(&kept_[static_cast<std::size_t>(at - kept_from())], of.width, 0);
     };
-    found = {number(of.first_at), number(of.last_at)};
+    offsets = {number(of.first_at), number(of.last_at)};
   });
-  return found;
+  return offsets;
 }
 
 void part_decoder::read(std::uint64_t position, std::span<std::byte> target) {

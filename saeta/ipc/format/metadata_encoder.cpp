@@ -290,18 +290,18 @@ table add_batch(flat_builder& to, const packed_rows& batch, body_codec codec) {
   if (views) {
     slots.push_back(flat_builder::offset(batch_variadic_counts));
   }
-  const table made = to.add_table(slots);
-  to.add_structs(made.place(batch_nodes), std::span(batch.nodes));
-  to.add_structs(made.place(batch_buffers), std::span(batch.buffers));
+  const table header = to.add_table(slots);
+  to.add_structs(header.place(batch_nodes), std::span(batch.nodes));
+  to.add_structs(header.place(batch_buffers), std::span(batch.buffers));
   if (views) {
-    to.add_structs(made.place(batch_variadic_counts), std::span(batch.variadic_counts));
+    to.add_structs(header.place(batch_variadic_counts), std::span(batch.variadic_counts));
   }
   if (packed) {
     const std::int8_t number_of_codec = codec == body_codec::lz4 ? 0 : 1;
-    to.link(made.place(batch_compression), to.add_table({number(compression_codec, number_of_codec),
-                                                         number(compression_method, std::int8_t{0})}));
+    to.link(header.place(batch_compression), to.add_table({number(compression_codec, number_of_codec),
+                                                           number(compression_method, std::int8_t{0})}));
   }
-  return made;
+  return header;
 }
 
 } // namespace
