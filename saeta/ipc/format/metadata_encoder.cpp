@@ -37,139 +37,53 @@ std::int32_t take_number(std::string_view& text) {
   return value;
 }
 
-flat_description integer(std::int32_t bits, bool is_signed) {
-  return {flat_type::integer, {number(int_bits, bits), number(int_signed, std::uint8_t{is_signed})}};
-}
-
-flat_description floating_point(std::int16_t precision) {
-  return {flat_type::floating_point, {number(float_precision, precision)}};
-}
-
-flat_description with_unit(flat_type kind, std::int16_t unit) { return {kind, {number(time_unit, unit)}}; }
-
-/// Seconds, milliseconds, microseconds, nanoseconds.
-std::int16_t unit_of(char letter) { return static_cast<std::int16_t>(std::string_view("smun").find(letter)); }
-
-/// "tdD", "tts", "tsu:UTC", "tDn", "tiM"
-flat_description time_of(std::string_view format) {
-  const char unit = format[2];
-  switch (format[1]) {
-  case 'd':
-    return with_unit(flat_type::date, unit == 'D' ? 0 : 1);
-  case 'D':
-    return with_unit(flat_type::duration, unit_of(unit));
-  case 'i':
-    return with_unit(flat_type::interval, static_cast<std::int16_t>(std::string_view("MDn").find(unit)));
-  case 't': {
-    flat_description description = with_unit(flat_type::time, unit_of(unit));
-    description.numbers.push_back(number(time_bits, unit_of(unit) <= 1 ? 32 : 64));
-    return description;
+const described_type& plain_description_of(const data_type& type) {
+  const std::string_view format = type.format();
+  const auto* const found = std::ranges::find_if(described_types, [&](const described_type& each) {
+    return each.format.ends_with(':') ? format.starts_with(each.format) : format == each.format;
+  });
+  if (found == described_types.end() || type.value_type() != nullptr) { // of a dictionary, the values are described
+    throw error(errc::unsupported, concat("type ", type.name(), " has no description in a file"));
   }
-  default: {
-    flat_description result = with_unit(flat_type::timestamp, unit_of(unit));
-    result.zone = format.substr(format.find(':') + 1);
-    if (!result.zone.empty()) {
-      result.numbers.push_back(flat_builder::offset(timestamp_zone));
-    }
-    return result;
-  }
-  }
-}
-
-/// "d:38,10", "d:18,2,64"
-flat_description decimal_of(std::string_view format) {
-  format.remove_prefix(2);
-  const std::int32_t precision = take_number(format);
-  const std::int32_t scale = take_number(format);
-  const std::int32_t bits = format.empty() ? 128 : take_number(format);
-  return {flat_type::decimal,
-          {number(decimal_precision, precision), number(decimal_scale, scale), number(decimal_bits, bits)}};
-}
-
-flat_description sized(flat_type kind, std::string_view format) {
-  format.remove_prefix(format.find(':') + 1);
-  return {kind, {number(type_size, take_number(format))}};
-}
-
-flat_description union_of(type_id id) {
-  const std::int16_t mode = id == type_id::dense_union ? 1 : 0;
-  return {flat_type::either, {number(union_mode, mode), flat_builder::offset(union_type_ids)}};
+  return *found;
 }
 
 flat_description describe(const data_type& type) {
-  switch (type.id()) {
-  case type_id::null:
-    return {flat_type::null};
-  case type_id::boolean:
-    return {flat_type::boolean};
-  case type_id::int8:
-  case type_id::int16:
-  case type_id::int32:
-  case type_id::int64:
-    return integer(8 * type.byte_width(), true);
-  case type_id::uint8:
-  case type_id::uint16:
-  case type_id::uint32:
-  case type_id::uint64:
-    return integer(8 * type.byte_width(), false);
-  case type_id::half_float:
-    return floating_point(0);
-  case type_id::float32:
-    return floating_point(1);
-  case type_id::float64:
-    return floating_point(2);
-  case type_id::decimal32:
-  case type_id::decimal64:
-  case type_id::decimal128:
-  case type_id::decimal256:
-    return decimal_of(type.format());
-  case type_id::date32:
-  case type_id::date64:
-  case type_id::time32:
-  case type_id::time64:
-  case type_id::timestamp:
-  case type_id::duration:
-  case type_id::interval_months:
-  case type_id::interval_day_time:
-  case type_id::interval_month_day_nano:
-    return time_of(type.format());
-  case type_id::fixed_size_binary:
-    return sized(flat_type::fixed_size_binary, type.format());
-  case type_id::binary:
-    return {flat_type::binary};
-  case type_id::large_binary:
-    return {flat_type::large_binary};
-  case type_id::string:
-    return {flat_type::utf8};
-  case type_id::large_string:
-    return {flat_type::large_utf8};
-  case type_id::binary_view:
-    return {flat_type::binary_view};
-  case type_id::string_view:
-    return {flat_type::utf8_view};
-  case type_id::list:
-    return {flat_type::list};
-  case type_id::large_list:
-    return {flat_type::large_list};
-  case type_id::list_view:
-    return {flat_type::list_view};
-  case type_id::large_list_view:
-    return {flat_type::large_list_view};
-  case type_id::fixed_size_list:
-    return sized(flat_type::fixed_size_list, type.format());
-  case type_id::struct_:
-    return {flat_type::structure};
-  case type_id::map:
-    return {flat_type::map, {number(map_sorted, std::uint8_t{type.keys_sorted()})}};
-  case type_id::dense_union:
-  case type_id::sparse_union:
-    return union_of(type.id());
-  case type_id::run_end_encoded:
-    return {flat_type::run_end_encoded};
-  case type_id::dictionary:
-    break; // the caller describes the type of the values
+  const described_type& plain = plain_description_of(type);
+  flat_description description{plain.kind};
+  std::vector<slot>& numbers = description.numbers;
+  for (const type_number& each : plain.numbers) {
+    if (each.bytes != 0) {
+      numbers.push_back({each.field, each.bytes, static_cast<std::uint64_t>(each.value)});
+    }
   }
-  throw error(errc::unsupported, concat("type ", type.name(), " has no description in a file"));
+  std::string_view parameters = std::string_view(type.format()).substr(plain.format.size());
+  switch (plain.kind) {
+  case flat_type::decimal:
+    numbers.push_back(number(decimal_precision, take_number(parameters)));
+    numbers.push_back(number(decimal_scale, take_number(parameters)));
+    numbers.push_back(number(decimal_bits, parameters.empty() ? 128 : take_number(parameters)));
+    break;
+  case flat_type::fixed_size_binary:
+  case flat_type::fixed_size_list:
+    numbers.push_back(number(type_size, take_number(parameters)));
+    break;
+  case flat_type::timestamp:
+    description.zone = parameters;
+    if (!parameters.empty()) {
+      numbers.push_back(flat_builder::offset(timestamp_zone));
+    }
+    break;
+  case flat_type::map:
+    numbers.push_back(number(map_sorted, std::uint8_t{type.keys_sorted()}));
+    break;
+  case flat_type::either:
+    numbers.push_back(flat_builder::offset(union_type_ids));
+    break;
+  default:
+    break;
+  }
+  return description;
 }
 
 field field_in_file(const field& of) {

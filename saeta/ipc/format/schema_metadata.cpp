@@ -4,6 +4,7 @@
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,124 +17,71 @@ void require(bool usual, std::string_view why) {
   }
 }
 
-/// Returns the item of a list by a number of the metadata.
-template <class Item, std::size_t Size>
-Item item_of(const std::array<Item, Size>& items, std::int64_t number, std::string_view what) {
-  if (!std::in_range<std::size_t>(number) || static_cast<std::size_t>(number) >= Size) {
-    refuse_metadata(concat("its ", what, " is ", number, ", expected 0 to ", Size - 1));
-  }
-  return items[static_cast<std::size_t>(number)];
-}
-
-std::string_view integer_format(const flat_table& type) {
-  const bool is_signed = type.scalar<std::uint8_t>(int_signed, 0) != 0;
-  const auto bits = type.scalar<std::int32_t>(int_bits, 0);
-  switch (bits) {
-  case 8:
-    return is_signed ? "c" : "C";
-  case 16:
-    return is_signed ? "s" : "S";
-  case 32:
-    return is_signed ? "i" : "I";
-  case 64:
-    return is_signed ? "l" : "L";
+std::int32_t read_number(const flat_table& type, const type_number& of) {
+  switch (of.bytes) {
+  case 1:
+    return type.scalar<std::uint8_t>(of.field, 0) != 0 ? 1 : 0;
+  case 2:
+    return type.scalar(of.field, static_cast<std::int16_t>(of.missing));
+  case 4:
+    return type.scalar(of.field, of.missing);
   default:
-    refuse_metadata(concat("an integer of ", bits, " bits, expected 8, 16, 32 or 64"));
+    return of.value;
   }
 }
 
-std::int16_t unit_of(const flat_table& type, std::int16_t missing) {
-  return type.scalar<std::int16_t>(time_unit, missing);
-}
-
-constexpr std::array time_units{'s', 'm', 'u', 'n'};
-constexpr std::int16_t milliseconds = 1;
-
-std::string time_format(const flat_table& type) {
-  const std::int16_t unit = unit_of(type, milliseconds);
-  const char letter = item_of(time_units, unit, "unit");
-  const auto bits = type.scalar<std::int32_t>(time_bits, 32);
-  if (bits != (unit <= milliseconds ? 32 : 64)) {
-    refuse_metadata(
-        concat("a time of ", bits, " bits in unit ", unit, ", expected 32 for 0 and 1, 64 for 2 and 3"));
+/// The format string of the C Data Interface, without parameters.
+std::string_view plain_format_of(flat_type kind, const flat_table& type) {
+  const auto first = std::ranges::find(described_types, kind, &described_type::kind);
+  if (first == described_types.end()) {
+    throw error(errc::unsupported, concat("a type with number ", +static_cast<std::uint8_t>(kind),
+                                          " in Arrow's format is not supported"));
   }
-  return concat("tt", letter);
+  std::array<std::int32_t, 2> found{}; // types of one kind have the same numbers
+  std::ranges::transform(first->numbers, found.begin(),
+                         [&](const type_number& each) { return read_number(type, each); });
+  const auto match = std::find_if(first, described_types.end(), [&](const described_type& each) {
+    return each.kind == kind && std::ranges::equal(each.numbers, found, {}, &type_number::value);
+  });
+  if (match != described_types.end()) {
+    return match->format;
+  }
+  std::string numbers;
+  for (std::size_t i = 0; i < found.size() && !first->numbers[i].name.empty(); ++i) {
+    numbers += concat(i == 0 ? "" : " and ", first->numbers[i].name, ' ', found[i]);
+  }
+  refuse_metadata(concat("no type with number ", +static_cast<std::uint8_t>(kind), " has ", numbers));
 }
 
-std::string union_format(const flat_table& type, std::size_t children) {
-  std::string format =
-      concat("+u", item_of(std::array{'s', 'd'}, type.scalar<std::int16_t>(union_mode, 0), "mode"), ":");
+std::string type_ids_of(const flat_table& type, std::size_t children) {
+  std::string text;
   const auto ids = type.view<std::int32_t>(union_type_ids);
   const bool numbered = type.place(union_type_ids).has_value();
   for (std::size_t i = 0; i < (numbered ? ids.size() : children); ++i) {
-    format += concat(i == 0 ? "" : ",", numbered ? ids[i] : static_cast<std::int32_t>(i));
+    text += concat(i == 0 ? "" : ",", numbered ? ids[i] : static_cast<std::int32_t>(i));
   }
-  return format;
+  return text;
 }
 
-/// The format string of the C Data Interface.
 /// @param zone  of a timestamp
 std::string format_of(flat_type kind, const flat_table& type, std::string_view zone, std::size_t children) {
+  require(kind != flat_type::none, "the field has no type");
+  const std::string_view plain = plain_format_of(kind, type);
   switch (kind) {
-  case flat_type::null:
-    return "n";
-  case flat_type::integer:
-    return std::string(integer_format(type));
-  case flat_type::floating_point:
-    return {item_of(std::array{'e', 'f', 'g'}, type.scalar<std::int16_t>(float_precision, 0), "precision")};
-  case flat_type::binary:
-    return "z";
-  case flat_type::utf8:
-    return "u";
-  case flat_type::boolean:
-    return "b";
   case flat_type::decimal:
-    return concat("d:", type.scalar<std::int32_t>(decimal_precision, 0), ",",
+    return concat(plain, type.scalar<std::int32_t>(decimal_precision, 0), ",",
                   type.scalar<std::int32_t>(decimal_scale, 0), ",",
                   type.scalar<std::int32_t>(decimal_bits, 128));
-  case flat_type::date:
-    return item_of(std::array{"tdD", "tdm"}, unit_of(type, milliseconds), "unit");
-  case flat_type::time:
-    return time_format(type);
-  case flat_type::timestamp:
-    return concat("ts", item_of(time_units, unit_of(type, 0), "unit"), ":", zone);
-  case flat_type::interval:
-    return item_of(std::array{"tiM", "tiD", "tin"}, unit_of(type, 0), "unit");
-  case flat_type::duration:
-    return concat("tD", item_of(time_units, unit_of(type, milliseconds), "unit"));
-  case flat_type::list:
-    return "+l";
-  case flat_type::structure:
-    return "+s";
-  case flat_type::either:
-    return union_format(type, children);
   case flat_type::fixed_size_binary:
-    return concat("w:", type.scalar<std::int32_t>(type_size, 0));
   case flat_type::fixed_size_list:
-    return concat("+w:", type.scalar<std::int32_t>(type_size, 0));
-  case flat_type::map:
-    return "+m";
-  case flat_type::large_binary:
-    return "Z";
-  case flat_type::large_utf8:
-    return "U";
-  case flat_type::large_list:
-    return "+L";
-  case flat_type::run_end_encoded:
-    return "+r";
-  case flat_type::binary_view:
-    return "vz";
-  case flat_type::utf8_view:
-    return "vu";
-  case flat_type::list_view:
-    return "+vl";
-  case flat_type::large_list_view:
-    return "+vL";
-  case flat_type::none:
-    refuse_metadata("the field has no type");
+    return concat(plain, type.scalar<std::int32_t>(type_size, 0));
+  case flat_type::timestamp:
+    return concat(plain, zone);
+  case flat_type::either:
+    return concat(plain, type_ids_of(type, children));
+  default:
+    return std::string(plain);
   }
-  throw error(errc::unsupported, concat("a type with number ", +static_cast<std::uint8_t>(kind),
-                                        " in Arrow's format is not supported"));
 }
 
 /// Names the children of a map as libarrow does.
@@ -231,7 +179,7 @@ private:
     require(indices.has_value(), "a dictionary without a type of its indices");
     indices->require_place("a type of indices");
     static_cast<void>(encoding->scalar<std::int64_t>(encoding_id, 0)); // checks the id, which is read later
-    return data_type::dictionary(data_type::parse(integer_format(*indices)), type,
+    return data_type::dictionary(data_type::parse(plain_format_of(flat_type::integer, *indices)), type,
                                  encoding->scalar<std::uint8_t>(encoding_ordered, 0) != 0);
   }
 
