@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -19,68 +18,43 @@ constexpr std::string_view lz4_end{"\0\0\0\0", 4}; ///< in place of the size of 
 constexpr std::size_t lz4_size_bytes = 4;
 constexpr std::uint32_t lz4_stored = 0x80000000U; ///< bit in a block's size: the block is not compressed
 
-std::size_t blocks_of(std::size_t bytes) {
-  return (bytes + block_codec::block_bytes - 1) / block_codec::block_bytes;
-}
-
 } // namespace
 
 std::string_view block_codec::front() const noexcept { return lz4_ ? lz4_head : std::string_view(); }
 
 std::string_view block_codec::end_bytes() const noexcept { return lz4_ ? lz4_end : std::string_view(); }
 
-std::shared_ptr<const packed_memory> block_codec::block(std::span<const std::byte> values,
+std::shared_ptr<const packed_memory> block_codec::whole(std::span<const std::byte> values,
                                                         const std::shared_ptr<budget>& charged) const {
-  auto memory = std::make_shared<packed_memory>(charged, max_block_bytes(values.size()));
-  memory->shrink(compress_block(values, memory->bytes()));
+  const auto claimed = static_cast<std::int64_t>(values.size());
+  const std::size_t most = lz4_ ? max_lz4_frame_bytes(values.size()) : max_zstd_frame_bytes(values.size());
+  auto memory = std::make_shared<packed_memory>(charged, sizeof claimed + most);
+  const std::span<std::byte> frame = memory->bytes().subspan(sizeof claimed);
+  std::memcpy(memory->bytes().data(), &claimed, sizeof claimed); // little-endian, like this machine
+  memory->shrink(sizeof claimed + (lz4_ ? compress_lz4_frame(values, frame, level_)
+                                        : compress_zstd_frame(values, frame, level_)));
   return memory;
 }
 
-std::size_t block_codec::max_block_bytes(std::size_t bytes) const {
-  return lz4_ ? max_lz4_block_bytes(bytes) + lz4_size_bytes : max_zstd_frame_bytes(bytes);
-}
-
-std::size_t block_codec::max_bytes(std::size_t bytes) const {
-  if (bytes <= whole_below) {
-    return lz4_ ? max_lz4_frame_bytes(bytes) : max_zstd_frame_bytes(bytes);
-  }
-  return front().size() + blocks_of(bytes) * max_block_bytes(block_bytes) + end_bytes().size();
-}
-
-std::size_t block_codec::compress_block(std::span<const std::byte> values,
-                                        std::span<std::byte> target) const {
+std::shared_ptr<const packed_memory> block_codec::block(std::span<const std::byte> values,
+                                                        const std::shared_ptr<budget>& charged) const {
   if (!lz4_) {
-    return compress_zstd_frame(values, target, level_);
+    auto frame = std::make_shared<packed_memory>(charged, max_zstd_frame_bytes(values.size()));
+    frame->shrink(compress_zstd_frame(values, frame->bytes(), level_));
+    return frame;
   }
-  std::size_t result = compress_lz4_block(values, target.subspan(lz4_size_bytes), level_);
-  auto size = static_cast<std::uint32_t>(result);
-  if (result >= values.size()) {
-    std::ranges::copy(values, target.begin() + lz4_size_bytes);
-    result = values.size();
-    size = static_cast<std::uint32_t>(result) | lz4_stored;
+  auto memory = std::make_shared<packed_memory>(charged, max_lz4_block_bytes(values.size()) + lz4_size_bytes);
+  const std::span<std::byte> target = memory->bytes().subspan(lz4_size_bytes);
+  std::size_t bytes = compress_lz4_block(values, target, level_);
+  auto size = static_cast<std::uint32_t>(bytes);
+  if (bytes >= values.size()) {
+    std::ranges::copy(values, target.begin());
+    bytes = values.size();
+    size = static_cast<std::uint32_t>(bytes) | lz4_stored;
   }
-  std::memcpy(target.data(), &size, sizeof(size)); // little-endian, like this machine
-  return result + lz4_size_bytes;
-}
-
-std::size_t block_codec::compress(std::span<const std::byte> values, std::span<std::byte> target) const {
-  if (values.size() <= whole_below) {
-    return lz4_ ? compress_lz4_frame(values, target, level_) : compress_zstd_frame(values, target, level_);
-  }
-  const std::size_t step = max_block_bytes(block_bytes);
-  const std::span<std::byte> body = target.subspan(front().size());
-  std::vector<std::size_t> sizes(blocks_of(values.size()));
-  pool_.run(sizes.size(), [&](std::size_t, std::size_t block) {
-    const std::size_t first = block * block_bytes;
-    sizes[block] = compress_block(values.subspan(first, std::min(block_bytes, values.size() - first)),
-                                  body.subspan(block * step, step));
-  });
-  auto end = std::ranges::copy(std::as_bytes(std::span(front())), target.begin()).out;
-  for (std::size_t block = 0; block < sizes.size(); ++block) {
-    end = std::ranges::copy(body.subspan(block * step, sizes[block]), end).out;
-  }
-  end = std::ranges::copy(std::as_bytes(std::span(end_bytes())), end).out;
-  return static_cast<std::size_t>(end - target.begin());
+  std::memcpy(memory->bytes().data(), &size, sizeof size); // little-endian
+  memory->shrink(lz4_size_bytes + bytes);
+  return memory;
 }
 
 packed_memory::packed_memory(std::shared_ptr<budget> charged, std::size_t bytes)

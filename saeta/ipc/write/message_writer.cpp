@@ -190,15 +190,12 @@ bool has_dictionaries_inside(const host_array& values) {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// A compressed buffer begins with the number of its decoded bytes.
-constexpr std::size_t claim_bytes = sizeof(std::int64_t);
-
 } // namespace
 
 message_writer::message_writer(byte_target& target, const schema& described, message_options options,
-                               std::string name)
+                               std::string name, thread_pool& pool)
     : target_(target), described_(schema_in_file(described)), options_(std::move(options)),
-      name_(std::move(name)), flat_(encode_schema(described_)) {
+      name_(std::move(name)), pool_(pool), flat_(encode_schema(described_)) {
   columns_.tree =
       make_tree(described_, schema_table(container::stream, flat_), columns_.dictionaries, version_5);
   written_.resize(columns_.dictionaries.trees.size());
@@ -210,37 +207,22 @@ message_writer::message_writer(byte_target& target, const schema& described, mes
   put_front(std::move(first));
 }
 
-encoded_rows message_writer::encode_plain(const host_batch& rows, std::int64_t number) const {
-  try {
-    return encode_rows(rows.rows, rows.arrays, rows.keepalive);
-  } catch (const error& failure) {
-    rethrow(failure, concat(name_, ": batch ", number));
-  }
-}
-
-encoded_rows message_writer::encode(const host_batch& rows, std::int64_t number) const {
-  encoded_rows result = encode_plain(rows, number);
-  if (options_.codec != nullptr) {
-    compress(result);
-  }
-  return result;
-}
-
-void message_writer::compress(encoded_rows& of) const {
-  of.codec = options_.codec->kind();
-  for (body_buffer& buffer : of.body) {
-    if (buffer.bytes.empty()) {
-      continue;
+std::vector<encoded_rows> message_writer::encode(std::span<const host_batch> batches, std::int64_t number,
+                                                 const std::shared_ptr<const column_stream>& bytes) const {
+  std::vector<encoded_rows> encoded(batches.size());
+  pool_.run(batches.size(), [&](std::size_t, std::size_t i) {
+    try {
+      encoded[i] = encode_rows(batches[i].rows, batches[i].arrays, batches[i].keepalive);
+    } catch (const error& failure) {
+      rethrow(failure, concat(name_, ": batch ", number + static_cast<std::int64_t>(i)));
     }
-    const std::size_t most = options_.codec->max_bytes(buffer.bytes.size());
-    auto packed = std::make_shared<packed_memory>(options_.charged, claim_bytes + most);
-    const auto claimed = static_cast<std::int64_t>(buffer.bytes.size());
-    std::memcpy(packed->bytes().data(), &claimed, claim_bytes); // little-endian
-    packed->shrink(claim_bytes +
-                   options_.codec->compress(buffer.bytes, packed->bytes().subspan(claim_bytes)));
-    buffer = {packed->bytes(), packed};
+  });
+  if (options_.codec) {
+    compress(encoded, bytes.get());
+  } else if (bytes != nullptr) {
+    stream(encoded.front(), bytes);
   }
-  of.place_body();
+  return encoded;
 }
 
 void message_writer::write(const host_batch& rows, const encoded_rows& encoded) {
@@ -289,8 +271,8 @@ void message_writer::write_dictionary(std::size_t number, const std::shared_ptr<
   encoded_rows encoded;
   try {
     encoded = encode_rows(rows.length, std::span(&rows, 1), values);
-    if (options_.codec != nullptr) {
-      compress(encoded);
+    if (options_.codec) {
+      compress(std::span(&encoded, 1), nullptr);
     }
   } catch (const error& failure) {
     rethrow(failure, concat(name_, ": ", columns_.dictionaries.trees[number]->root_label));

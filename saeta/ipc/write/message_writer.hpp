@@ -1,11 +1,15 @@
 // Encodes messages of a file or stream in any thread and writes them in order.
 //
-// What      Batches are encoded independently, so several can be encoded in parallel. A dictionary is written
-//           before the first batch that needs it, once if it stays the same. If it only grew, a delta adds
-//           the new values, in a file always and in a stream if that was requested. Otherwise a stream writes
-//           it again. A file keeps a longer dictionary that begins with the values of a batch.
-// Owner     Borrows the target, which is not finished by `close`.
-// Thread    `encode` and `compress`: any. Other methods: one.
+// What      Batches are encoded independently, several in parallel. A dictionary is written before the first
+//           batch that needs it, once if it stays the same. If it only grew, a delta adds the new values, in a
+//           file always and in a stream if that was requested. Otherwise a stream writes it again. A file keeps
+//           a longer dictionary that begins with the values of a batch.
+//           Compressed: sizes precede the body, so the whole body is compressed before the message is written,
+//           its blocks in parallel. A batch that is still on the device is downloaded window by window
+//           (transfer/column_stream.hpp), each window while threads compress the one before, or write it to the
+//           file: then at most `most_windows` are in memory.
+// Owner     Borrows the target, which is not finished by `close`, and the pool.
+// Thread    The thread of the pool's owner.
 // Failure   format and out_of_range: a column that contradicts itself; unsupported: a dictionary that would
 //           have to be replaced in a file; budget_exceeded. The message begins with `name`, the file.
 // Standard  Arrow IPC format.
@@ -28,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -82,20 +87,25 @@ encoded_rows encode_rows(std::int64_t rows, std::span<const host_array> arrays,
 /// Options of all messages of a file or stream.
 struct message_options {
   container format = container::file;
-  bool deltas = false;                      ///< in streams; files always have them
-  std::shared_ptr<const block_codec> codec; ///< null: bodies are not compressed
-  std::shared_ptr<budget> charged;          ///< compressed bytes; null: none are made
+  bool deltas = false;              ///< in streams; files always have them
+  std::optional<block_codec> codec; ///< nullopt: bodies are not compressed
+  std::shared_ptr<budget> charged;  ///< compressed bytes; null: none are made
 };
 
 class message_writer {
 public:
-  /// Writes the schema.
-  message_writer(byte_target& target, const schema& described, message_options options, std::string name);
+  static constexpr std::size_t most_windows = 3;
 
-  /// @param number  of the batch, for messages
-  [[nodiscard]] encoded_rows encode(const host_batch& rows, std::int64_t number) const;
-  /// Like `encode`, without compression.
-  [[nodiscard]] encoded_rows encode_plain(const host_batch& rows, std::int64_t number) const;
+  /// Writes the schema.
+  message_writer(byte_target& target, const schema& described, message_options options, std::string name,
+                 thread_pool& pool);
+
+  /// Encodes batches.
+  /// @param number  of the first batch, for messages
+  /// @param bytes   the stream of buffers that are still on the device, of the single batch; null: all are in
+  ///                memory
+  [[nodiscard]] std::vector<encoded_rows> encode(std::span<const host_batch> batches, std::int64_t number,
+                                                 const std::shared_ptr<const column_stream>& bytes) const;
   /// Writes the dictionaries of a batch, as far as they are not written, and the batch.
   /// @param rows     their dictionaries own their memory
   /// @param encoded  what `encode` returned for the batch
@@ -104,7 +114,8 @@ public:
   void close();
 
 private:
-  void compress(encoded_rows& of) const;
+  void compress(std::span<encoded_rows> of, const column_stream* bytes) const;
+  void stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const;
   void write_dictionaries(const column_tree& tree, std::size_t node, const host_array& of);
   void write_dictionary(std::size_t number, const std::shared_ptr<const host_array>& values);
   [[noreturn]] void refuse_change(std::size_t number) const;
@@ -117,44 +128,11 @@ private:
   schema described_;
   message_options options_;
   std::string name_;
+  thread_pool& pool_;
   std::vector<std::byte> flat_; ///< the schema message
   read_columns columns_;
   std::vector<std::shared_ptr<const host_array>> written_; ///< values of each dictionary in its last message
   file_footer blocks_;
-};
-
-/// The message of a batch that is downloaded window by window (transfer/column_stream.hpp).
-///
-/// What      Uncompressed: windows are downloaded while the message is written, each while threads write the
-///           previous one to the file. At most `most_windows` are in memory. Compressed: sizes precede the
-///           body, so the whole body is compressed before the message is written. Each window is downloaded
-///           while threads compress the previous one; two windows are in memory.
-/// Owner     Borrows the messages and the pool. Compressed bytes are charged as the messages' are.
-/// Thread    The thread of the pool's owner.
-/// Failure   The errors of the download, and of the budget.
-class streamed_messages {
-public:
-  static constexpr std::size_t most_windows = 3;
-
-  /// @param codec  null: bodies are not compressed.
-  streamed_messages(const message_writer& messages, thread_pool& pool,
-                    std::shared_ptr<const block_codec> codec, std::shared_ptr<budget> charged)
-      : messages_(messages), pool_(pool), codec_(std::move(codec)), charged_(std::move(charged)) {}
-
-  /// Encodes a message.
-  /// @param bytes  the stream of buffers that are still on the device. Null: all are in memory. Their blocks
-  ///               are then compressed in parallel.
-  [[nodiscard]] encoded_rows encode(const host_batch& rows, std::int64_t number,
-                                    const std::shared_ptr<const column_stream>& bytes) const;
-
-private:
-  void stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const;
-  void compress(encoded_rows& of, const column_stream* bytes) const;
-
-  const message_writer& messages_;
-  thread_pool& pool_;
-  std::shared_ptr<const block_codec> codec_;
-  std::shared_ptr<budget> charged_;
   std::shared_ptr<std::atomic<std::size_t>> alive_ =
       std::make_shared<std::atomic<std::size_t>>(0); ///< live windows of uncompressed messages
 };

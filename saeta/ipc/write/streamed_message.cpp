@@ -61,7 +61,7 @@ private:
     }
     window_ = nullptr;
     target.flush(); // an unfinished piece would keep a window alive
-    pool_.wait_until([&] { return *alive_ < streamed_messages::most_windows; });
+    pool_.wait_until([&] { return *alive_ < message_writer::most_windows; });
     window_ = std::make_shared<counted_window>(from_->bring(number), alive_);
     number_ = number;
   }
@@ -124,9 +124,10 @@ private:
 
 /// A buffer that is being compressed.
 struct packed_source {
-  std::span<const std::byte> values;
+  body_buffer* buffer;
   std::optional<std::size_t> place; ///< position in the stream; nullopt: the values are in memory
   std::vector<std::shared_ptr<const packed_memory>> blocks{};
+  bool whole = false; ///< the only block is all of the buffer, with the number of its bytes
 };
 
 /// Values of one buffer that become one compressed block.
@@ -135,8 +136,9 @@ struct unpacked_block {
   std::span<const std::byte> values;
 };
 
-void compress_blocks(packed_source& of, std::span<const std::byte> values,
-                     std::vector<unpacked_block>& blocks) {
+void append_blocks(packed_source& of, std::span<const std::byte> values,
+                   std::vector<unpacked_block>& blocks) {
+  of.whole = values.size() == of.buffer->bytes.size() && values.size() <= block_codec::block_bytes;
   while (!values.empty()) {
     const std::size_t part = std::min(values.size(), block_codec::block_bytes);
     blocks.push_back({&of, values.first(part)});
@@ -152,10 +154,11 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
   const std::size_t end = begin + from.window_bytes();
   std::vector<unpacked_block> blocks;
   for (packed_source& source : sources) {
-    if (source.place && *source.place<end&& * source.place + source.values.size()> begin) {
-      const std::size_t first = std::max(begin, *source.place);
-      const std::size_t last = std::min(end, *source.place + source.values.size());
-      compress_blocks(source, {landed + (first - begin), last - first}, blocks);
+    const std::size_t place = source.place.value_or(end);
+    const std::size_t first = std::max(begin, place);
+    const std::size_t last = std::min(end, place + source.buffer->bytes.size());
+    if (first < last) {
+      append_blocks(source, {landed + (first - begin), last - first}, blocks);
     }
   }
   return blocks;
@@ -163,18 +166,7 @@ std::vector<unpacked_block> blocks_in(const column_stream& from, std::size_t num
 
 } // namespace
 
-encoded_rows streamed_messages::encode(const host_batch& rows, std::int64_t number,
-                                       const std::shared_ptr<const column_stream>& bytes) const {
-  encoded_rows result = messages_.encode_plain(rows, number);
-  if (codec_ != nullptr) {
-    compress(result, bytes.get());
-  } else if (bytes != nullptr) {
-    stream(result, bytes);
-  }
-  return result;
-}
-
-void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const {
+void message_writer::stream(encoded_rows& of, const std::shared_ptr<const column_stream>& bytes) const {
   const auto windows = std::make_shared<rising_windows>(bytes, pool_, alive_);
   for (body_buffer& buffer : of.body) {
     if (!buffer.bytes.empty()) {
@@ -185,18 +177,19 @@ void streamed_messages::stream(encoded_rows& of, const std::shared_ptr<const col
   }
 }
 
-void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) const {
+void message_writer::compress(std::span<encoded_rows> of, const column_stream* bytes) const {
   std::vector<packed_source> sources;
-  std::vector<unpacked_block> blocks;
-  for (const body_buffer& buffer : of.body) {
-    if (!buffer.bytes.empty()) {
-      sources.push_back(
-          {buffer.bytes, bytes == nullptr ? std::nullopt : bytes->place_of(buffer.bytes.data())});
+  for (encoded_rows& each : of) {
+    for (body_buffer& buffer : each.body) {
+      if (!buffer.bytes.empty()) {
+        sources.push_back({&buffer, bytes == nullptr ? std::nullopt : bytes->place_of(buffer.bytes.data())});
+      }
     }
   }
+  std::vector<unpacked_block> blocks;
   for (packed_source& source : sources) {
     if (!source.place) {
-      compress_blocks(source, source.values, blocks);
+      append_blocks(source, source.buffer->bytes, blocks);
     }
   }
   // Each round compresses the blocks in memory and downloads the next window.
@@ -210,9 +203,11 @@ void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) c
     pool_.run(blocks.size() + others, [&](std::size_t, std::size_t task) {
       if (task < others) {
         following = bytes->bring(next);
-      } else {
-        packed[task - others] = codec_->block(blocks[task - others].values, charged_);
+        return;
       }
+      const unpacked_block& block = blocks[task - others];
+      packed[task - others] = block.of->whole ? options_.codec->whole(block.values, options_.charged)
+                                              : options_.codec->block(block.values, options_.charged);
     });
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       blocks[i].of->blocks.push_back(std::move(packed[i]));
@@ -223,18 +218,22 @@ void streamed_messages::compress(encoded_rows& of, const column_stream* bytes) c
     landed = std::move(following);
     blocks = blocks_in(*bytes, next, landed.get(), sources);
   }
-  auto source = sources.begin();
-  for (body_buffer& buffer : of.body) {
-    if (!buffer.bytes.empty()) {
-      const auto parts = std::make_shared<bytes_in_parts>(std::ssize(source->values), codec_->front(),
-                                                          std::move(source->blocks), codec_->end_bytes());
-      // Nothing reads these addresses: only the size counts.
-      buffer = {{buffer.bytes.data(), parts->size()}, nullptr, parts};
-      ++source;
+  for (packed_source& source : sources) {
+    body_buffer& buffer = *source.buffer;
+    if (source.whole) {
+      buffer = {source.blocks.front()->bytes(), source.blocks.front()};
+      continue;
     }
+    const auto parts =
+        std::make_shared<bytes_in_parts>(std::ssize(buffer.bytes), options_.codec->front(),
+                                         std::move(source.blocks), options_.codec->end_bytes());
+    // Nothing reads these addresses: only the size counts.
+    buffer = {{buffer.bytes.data(), parts->size()}, nullptr, parts};
   }
-  of.codec = codec_->kind();
-  of.place_body();
+  for (encoded_rows& each : of) {
+    each.codec = options_.codec->kind();
+    each.place_body();
+  }
 }
 
 } // namespace saeta::ipc::detail

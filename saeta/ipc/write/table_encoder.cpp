@@ -19,12 +19,11 @@
 namespace saeta::ipc::detail {
 namespace {
 
-std::shared_ptr<const block_codec> codec_of(const write_options& options, thread_pool& pool) {
+std::optional<block_codec> codec_of(const write_options& options) {
   if (options.body == compression::none) {
-    return nullptr;
+    return std::nullopt;
   }
-  return std::make_shared<const block_codec>(
-      options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, options.level, pool);
+  return block_codec(options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, options.level);
 }
 
 /// The most rows of the parts that a batch is cut into.
@@ -185,66 +184,43 @@ void require_valid(const write_options& options) {
   }
 }
 
-struct table_encoder::opened {
-  /// State that exists once the schema is written.
-  struct messages_of {
-    messages_of(const opened& of, const std::string& name, const write_options& options, thread_pool& pool)
-        : plain(of.sink, of.dictionaries.described(),
-                {options.format, options.dictionary_deltas, of.codec, of.charged}, name),
-          streamed(plain, pool, of.codec, of.charged) {}
-
-    message_writer plain;
-    streamed_messages streamed;
-  };
-
-  opened(const schema& fields, byte_target& target, const write_options& options, thread_pool& pool,
-         bool several)
-      : codec(codec_of(options, pool)), dictionaries(fields, options.format, several), sink(target) {}
-
-  std::shared_ptr<budget> charged;
-  std::shared_ptr<const block_codec> codec;
-  written_dictionaries dictionaries;
-  byte_target& sink;
-  std::optional<messages_of> messages;
-};
-
 table_encoder::table_encoder(byte_target& sink, std::string name, const write_options& options,
                              thread_pool& pool, progress_hook hook, std::int64_t total_batches)
     : sink_(sink), name_(std::move(name)), options_(options), pool_(pool), hook_(std::move(hook)) {
   so_far_.total_batches = total_batches;
 }
 
-table_encoder::~table_encoder() = default;
+void table_encoder::open(const schema& fields) {
+  if (!dictionaries_) {
+    dictionaries_.emplace(fields, options_.format, so_far_.total_batches < 0);
+  }
+}
+
+void table_encoder::write_schema(std::shared_ptr<budget> charged) {
+  if (!messages_) {
+    messages_.emplace(
+        sink_, dictionaries_->described(),
+        message_options{options_.format, options_.dictionary_deltas, codec_of(options_), std::move(charged)},
+        name_, pool_);
+  }
+}
 
 void table_encoder::write(const table& source, const schema& fields) {
-  if (opened_ == nullptr) {
-    opened_ = std::make_unique<opened>(fields, sink_, options_, pool_, so_far_.total_batches < 0);
-    const context& ctx = *source.ctx();
-    opened_->charged = ctx.on_host() ? ctx.memory_budget() : ctx.pinned_budget();
-  }
+  open(fields);
   const table parts = cut(source, options_);
   if (so_far_.total_batches >= 0) {
     so_far_.total_batches = static_cast<std::int64_t>(parts.batches().size());
     so_far_.total_rows = source.rows();
   }
-  opened_->dictionaries.begin(compact(parts));
-  if (!opened_->messages) { // the first table says how wide indices are
-    opened_->messages.emplace(*opened_, name_, options_, pool_);
-  }
-  message_writer& messages = opened_->messages->plain;
-  const streamed_messages& streamed = opened_->messages->streamed;
-  batch_feed feed(opened_->dictionaries, options_.window_bytes);
+  dictionaries_->begin(compact(parts));
+  const context& ctx = *source.ctx();
+  write_schema(ctx.on_host() ? ctx.memory_budget()
+                             : ctx.pinned_budget()); // now it is known how wide indices are
+  batch_feed feed(*dictionaries_, options_.window_bytes);
   for (auto window = feed.next(); !window.batches.empty(); window = feed.next()) {
-    std::vector<encoded_rows> encoded(window.batches.size());
-    if (encoded.size() == 1) { // all threads work on this batch
-      encoded.front() = streamed.encode(window.batches.front(), so_far_.batches, window.bytes);
-    } else {
-      pool_.run(encoded.size(), [&](std::size_t, std::size_t i) {
-        encoded[i] = messages.encode(window.batches[i], so_far_.batches + static_cast<std::int64_t>(i));
-      });
-    }
+    std::vector<encoded_rows> encoded = messages_->encode(window.batches, so_far_.batches, window.bytes);
     for (std::size_t i = 0; i < encoded.size(); ++i) {
-      messages.write(window.batches[i], encoded[i]);
+      messages_->write(window.batches[i], encoded[i]);
       ++so_far_.batches;
       so_far_.rows += window.batches[i].rows;
       so_far_.bytes += static_cast<std::uint64_t>(encoded[i].body_bytes);
@@ -254,15 +230,13 @@ void table_encoder::write(const table& source, const schema& fields) {
       }
     }
   }
-  opened_->dictionaries.end();
+  dictionaries_->end();
 }
 
 void table_encoder::close(const schema& fields) {
-  if (opened_ == nullptr) {
-    opened_ = std::make_unique<opened>(fields, sink_, options_, pool_, so_far_.total_batches < 0);
-    opened_->messages.emplace(*opened_, name_, options_, pool_);
-  }
-  opened_->messages->plain.close();
+  open(fields);
+  write_schema(nullptr);
+  messages_->close();
 }
 
 } // namespace saeta::ipc::detail

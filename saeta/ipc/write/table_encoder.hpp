@@ -10,11 +10,14 @@
 
 #include "saeta/column/table.hpp"
 #include "saeta/executor/thread_pool.hpp"
+#include "saeta/ipc/write/message_writer.hpp"
 #include "saeta/ipc/write/sinks.hpp"
+#include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/ipc/writer.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace saeta::ipc::detail {
@@ -30,7 +33,7 @@ public:
                 progress_hook hook, std::int64_t total_batches);
   table_encoder(const table_encoder&) = delete;
   table_encoder& operator=(const table_encoder&) = delete;
-  ~table_encoder();
+  ~table_encoder() = default;
 
   /// Writes the batches of a table. `fields` is the schema of the file, the same for every table. The types
   /// of the table's columns are the same (same_type.hpp).
@@ -39,7 +42,8 @@ public:
   void close(const schema& fields);
 
 private:
-  struct opened;
+  void open(const schema& fields);
+  void write_schema(std::shared_ptr<budget> charged);
 
   byte_target& sink_;
   std::string name_;
@@ -47,7 +51,8 @@ private:
   thread_pool& pool_;
   progress_hook hook_;
   progress so_far_;
-  std::unique_ptr<opened> opened_;
+  std::optional<written_dictionaries> dictionaries_; ///< from the first table on
+  std::optional<message_writer> messages_;           ///< once the schema is written
 };
 
 } // namespace saeta::ipc::detail
