@@ -1,20 +1,29 @@
 #include "saeta/ipc/io/source.hpp"
 
+#include "saeta/base/checked.hpp"
 #include "saeta/base/error.hpp"
 #include "saeta/base/interrupt.hpp"
+#include "saeta/base/os_error.hpp"
 #include "saeta/base/required.hpp"
 #include "saeta/base/text.hpp"
 #include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/observe/read_clock.hpp"
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <iomanip>
 #include <new>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -169,10 +178,6 @@ bool contains(std::span<const std::byte> bytes, const void* data, std::size_t si
                        size <= static_cast<std::size_t>(bytes.data() + bytes.size() - first));
 }
 
-source open_source(const std::filesystem::path& file, bool keep_open) {
-  return file_source::open(file, keep_open);
-}
-
 source source_of(std::span<const std::byte> bytes, std::shared_ptr<const void> keepalive) {
   return std::make_shared<memory_source>(bytes, std::move(keepalive));
 }
@@ -238,10 +243,42 @@ public:
       : byte_source(std::move(name), 0), read_some_(std::move(read_some)) {}
 
   [[nodiscard]] std::uint64_t size() const noexcept override { return came_; }
-  [[nodiscard]] std::uint64_t available(std::uint64_t offset, std::uint64_t most, bool kept) const override;
-  void read_at(std::uint64_t offset, std::span<std::byte> target) const override;
-  void forget_before(std::uint64_t offset) const override;
   [[nodiscard]] bool live() const noexcept override { return true; }
+  [[nodiscard]] std::uint64_t available(std::uint64_t offset, std::uint64_t most, bool kept) const override {
+    const bool begun = !parts_.empty() && parts_.back().offset == offset;
+    if (!begun && offset + most <= came_) {
+      return most;
+    }
+    if (!kept) {
+      drop(offset + most - came_);
+      return std::min(most, came_ - offset);
+    }
+    if (!begun) {
+      parts_.push_back({.offset = came_});
+    }
+    part& last = parts_.back();
+    bring(last, most);
+    return std::min<std::uint64_t>(last.filled, most);
+  }
+  void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
+    if (target.empty()) {
+      return;
+    }
+    const auto match = std::ranges::find_if(parts_, [&](const part& part) {
+      return part.offset <= offset && offset - part.offset < part.filled &&
+             target.size() <= part.filled - (offset - part.offset);
+    });
+    if (match == parts_.end()) {
+      throw error(errc::io, concat(name(), ": ", target.size(), " bytes at offset ", offset,
+                                   " were not requested, or were already dropped"));
+    }
+    std::copy_n(match->bytes.get() + (offset - match->offset), target.size(), target.begin());
+  }
+  void forget_before(std::uint64_t offset) const override {
+    while (!parts_.empty() && parts_.front().offset < offset) {
+      parts_.pop_front();
+    }
+  }
 
 private:
   struct freed {
@@ -254,9 +291,50 @@ private:
     std::size_t room = 0;
     std::unique_ptr<std::byte, freed> bytes = {};
   };
-  void bring(part& to, std::uint64_t wanted) const;
-  void drop(std::uint64_t bytes) const;
-  [[nodiscard]] std::size_t read_some(std::span<std::byte> target) const;
+
+  [[nodiscard]] std::size_t read_some(std::span<std::byte> target) const {
+    if (ended_) {
+      return 0;
+    }
+    check_interrupt();
+    const timed_part timed(read_part::file);
+    const std::size_t got = read_some_(target.first(std::min(target.size(), most_at_once)));
+    ended_ = got == 0;
+    came_ += got;
+    return got;
+  }
+  void bring(part& to, std::uint64_t wanted) const {
+    while (to.filled < wanted) {
+      if (to.filled == to.room) {
+        const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(
+            wanted, std::max<std::uint64_t>(most_at_once, std::uint64_t{2} * to.room)));
+        void* const grown = std::realloc(to.bytes.get(), room);
+        if (grown == nullptr) {
+          throw error(errc::out_of_memory, concat(name(), ": no host memory for ", room, " of ", wanted,
+                                                  " bytes at offset ", to.offset));
+        }
+        static_cast<void>(to.bytes.release());
+        to.bytes.reset(static_cast<std::byte*>(grown));
+        to.room = room;
+      }
+      const std::size_t got = read_some({to.bytes.get() + to.filled, to.room - to.filled});
+      if (got == 0) {
+        return;
+      }
+      to.filled += got;
+    }
+  }
+  void drop(std::uint64_t bytes) const {
+    std::array<std::byte, std::size_t{64} << 10> unwanted{};
+    while (bytes != 0) {
+      const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, unwanted.size()));
+      const std::size_t got = read_some(std::span(unwanted).first(step));
+      if (got == 0) {
+        return;
+      }
+      bytes -= got;
+    }
+  }
 
   function read_some_;
   mutable std::deque<part> parts_;
@@ -271,88 +349,160 @@ source live_source_of(std::string name, std::function<std::size_t(std::span<std:
   return std::make_shared<live_source>(std::move(name), std::move(read_some));
 }
 
-std::size_t live_source::read_some(std::span<std::byte> target) const {
-  if (ended_) {
-    return 0;
-  }
-  check_interrupt();
-  const timed_part timed(read_part::file);
-  const std::size_t got = read_some_(target.first(std::min(target.size(), most_at_once)));
-  ended_ = got == 0;
-  came_ += got;
-  return got;
-}
+namespace {
 
-std::uint64_t live_source::available(std::uint64_t offset, std::uint64_t most, bool kept) const {
-  const bool begun = !parts_.empty() && parts_.back().offset == offset;
-  if (!begun && offset + most <= came_) {
-    return most;
-  }
-  if (!kept) {
-    drop(offset + most - came_);
-    return std::min(most, came_ - offset);
-  }
-  if (!begun) {
-    parts_.push_back({.offset = came_});
-  }
-  part& last = parts_.back();
-  bring(last, most);
-  return std::min<std::uint64_t>(last.filled, most);
-}
+// A regular file as a source: read with `pread`, mapped only when a view is requested.
+//
+// What      Mapped bytes stay readable when another file takes the name, but not when the file is shortened
+//           meanwhile. Thousands of files can be sources at the same time: those that are not kept open share
+//           a limited number of descriptors.
+// Owner     The mapping lives as long as the source, which is shared, and so does the descriptor of a file
+//           that is kept open.
+// Thread    Any.
+// Failure   error io: missing, not a regular file (a directory, for example), unreadable, not mappable; a
+//           file that is opened again was replaced or changed meanwhile.
 
-void live_source::bring(part& to, std::uint64_t wanted) const {
-  while (to.filled < wanted) {
-    if (to.filled == to.room) {
-      const auto room = static_cast<std::size_t>(
-          std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(most_at_once, std::uint64_t{2} * to.room)));
-      void* const grown = std::realloc(to.bytes.get(), room);
-      if (grown == nullptr) {
-        throw error(errc::out_of_memory, concat(name(), ": no host memory for ", room, " of ", wanted,
-                                                " bytes at offset ", to.offset));
+/// Device, inode, size, seconds and nanoseconds of the last change of the bytes.
+using file_identity = std::array<std::int64_t, 5>;
+
+struct open_file {
+  explicit open_file(const std::filesystem::path& file)
+      // Opening a pipe that has no writer would block before the file type is known.
+      : descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (descriptor < 0) {
+      throw os_error("open", file, errno);
+    }
+    try {
+      struct stat status {};
+      if (::fstat(descriptor, &status) != 0) {
+        throw os_error("get the status of", file, errno);
       }
-      static_cast<void>(to.bytes.release());
-      to.bytes.reset(static_cast<std::byte*>(grown));
-      to.room = room;
+      if (S_ISDIR(status.st_mode)) {
+        throw os_error("read", file, EISDIR);
+      }
+      if (!S_ISREG(status.st_mode)) {
+        throw error(errc::io, concat("can't read '", file.string(), "': it is not a regular file"));
+      }
+      found = {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino),
+               status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+    } catch (...) {
+      ::close(descriptor);
+      throw;
     }
-    const std::size_t got = read_some({to.bytes.get() + to.filled, to.room - to.filled});
-    if (got == 0) {
-      return;
-    }
-    to.filled += got;
   }
+  open_file(const open_file&) = delete;
+  open_file& operator=(const open_file&) = delete;
+  ~open_file() { ::close(descriptor); }
+
+  int descriptor;
+  file_identity found{};
+};
+
+using opened_file = std::shared_ptr<const open_file>;
+
+/// Keeps the files that were opened last. The one that was opened first is dropped, and is closed when its
+/// reads have ended.
+void keep_for_a_while(opened_file file) {
+  constexpr std::size_t most = 128; // far below the usual limit of 1024 descriptors a process
+  static std::mutex keeping;
+  static std::array<opened_file, most> files;
+  static std::size_t next = 0;
+  const std::lock_guard lock(keeping);
+  files[next++ % most].swap(file);
 }
 
-void live_source::drop(std::uint64_t bytes) const {
-  std::array<std::byte, std::size_t{64} << 10> unwanted{};
-  while (bytes != 0) {
-    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, unwanted.size()));
-    const std::size_t got = read_some(std::span(unwanted).first(step));
-    if (got == 0) {
-      return;
+class file_source final : public byte_source {
+public:
+  file_source(const std::filesystem::path& file, bool keep_open)
+      : file_source(file, std::make_shared<const open_file>(file), keep_open) {}
+  ~file_source() override {
+    if (!mapped_.empty()) {
+      ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
     }
-    bytes -= got;
   }
-}
 
-void live_source::read_at(std::uint64_t offset, std::span<std::byte> target) const {
-  if (target.empty()) {
-    return;
+  void read_at(std::uint64_t offset, std::span<std::byte> target) const override {
+    const timed_part timed(read_part::file, target.size());
+    const opened_file from = file();
+    std::size_t done = 0;
+    while (done != target.size()) {
+      const ssize_t got = ::pread(from->descriptor, target.data() + done, target.size() - done,
+                                  checked_cast<off_t>(offset + done, "file offset"));
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got <= 0) {
+        const int number = errno;
+        const std::string what =
+            concat("can't read ", target.size(), " bytes at offset ", offset, " of '", name(), "'");
+        throw got < 0
+            ? os_error(what, number)
+            : error(errc::io, concat(what, ": the file was truncated, it ends at offset ", offset + done));
+      }
+      done += static_cast<std::size_t>(got);
+    }
   }
-  const auto match = std::ranges::find_if(parts_, [&](const part& part) {
-    return part.offset <= offset && offset - part.offset < part.filled &&
-           target.size() <= part.filled - (offset - part.offset);
-  });
-  if (match == parts_.end()) {
-    throw error(errc::io, concat(name(), ": ", target.size(), " bytes at offset ", offset,
-                                 " were not requested, or were already dropped"));
+  [[nodiscard]] std::span<const std::byte> view() const override {
+    std::call_once(mapping_, [this] {
+      if (size() == 0) {
+        return;
+      }
+      const auto bytes = checked_cast<std::size_t>(size(), "file size");
+      const opened_file from = file();
+      // The mapping is private: a consumer that ignores the read-only flag writes to private pages and never to
+      // the file. No memory is reserved for such pages, since files may be larger than memory. If the system
+      // refuses this mapping, a read-only one is made.
+      void* mapped =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, from->descriptor, 0);
+      if (mapped == MAP_FAILED && errno == ENOMEM) {
+        mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, from->descriptor, 0);
+      }
+      if (mapped == MAP_FAILED) {
+        throw os_error("map", name(), errno);
+      }
+      mapped_ = {static_cast<const std::byte*>(mapped), bytes};
+    });
+    return mapped_;
   }
-  std::copy_n(match->bytes.get() + (offset - match->offset), target.size(), target.begin());
-}
+  [[nodiscard]] bool near_by() const noexcept override { return true; }
 
-void live_source::forget_before(std::uint64_t offset) const {
-  while (!parts_.empty() && parts_.front().offset < offset) {
-    parts_.pop_front();
+private:
+  file_source(const std::filesystem::path& file, opened_file found, bool keep_open)
+      : byte_source(file.string(), checked_cast<std::uint64_t>(found->found[2], "file size")),
+        found_(found->found), kept_(keep_open ? found : nullptr), recent_(found) {
+    if (!keep_open) {
+      keep_for_a_while(std::move(found));
+    }
   }
+  [[nodiscard]] opened_file file() const {
+    if (kept_ != nullptr) {
+      return kept_;
+    }
+    const std::lock_guard lock(reopening_);
+    opened_file current = recent_.lock();
+    if (current == nullptr) {
+      current = std::make_shared<const open_file>(name());
+      if (current->found != found_) {
+        throw error(errc::io, concat("'", name(), "' was replaced or changed while it was read"));
+      }
+      recent_ = current;
+      keep_for_a_while(current);
+    }
+    return current;
+  }
+
+  file_identity found_;
+  opened_file kept_; ///< null if the file is not kept open
+  mutable std::mutex reopening_;
+  mutable std::weak_ptr<const open_file> recent_;
+  mutable std::once_flag mapping_;
+  mutable std::span<const std::byte> mapped_; ///< empty for an empty file, which can't be mapped
+};
+
+} // namespace
+
+source open_source(const std::filesystem::path& file, bool keep_open) {
+  return std::make_shared<file_source>(file, keep_open);
 }
 
 } // namespace saeta::ipc::detail

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "saeta/compute/slab_plan.hpp"
-#include "saeta/ipc/codec/batch_decoders.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
 #include "saeta/ipc/read/planned_source.hpp"

@@ -59,9 +59,6 @@ struct checked_rows {
   std::size_t end = 0;
 };
 
-void sort_by_source(std::vector<scatter_step>& steps);
-bool has_deferred_bytes(const piece_table& pieces, const piece_group& group, std::size_t number);
-
 class whole_plan {
 public:
   /// Returns the state of dictionary `number` at a piece of a table.
@@ -123,9 +120,6 @@ private:
   slab_plan slab_;
   std::vector<checked_rows> checks_;
 };
-
-/// @throws error format if a check failed.
-void require_good(const whole_plan& plan, const scattered& made, const scatter_source& source);
 
 /// The dictionaries that some record batches need, planned from the metadata of their messages.
 ///

@@ -18,7 +18,6 @@
 
 #include "saeta/compute/pack_columns.hpp"
 #include "saeta/executor/thread_pool.hpp"
-#include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"

@@ -3,7 +3,7 @@
 #include "saeta/base/text.hpp"
 #include "saeta/compute/compact.hpp"
 #include "saeta/interop/arrow/batches.hpp"
-#include "saeta/ipc/codec/block_codec.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 #include "saeta/ipc/write/message_writer.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/memory/context.hpp"

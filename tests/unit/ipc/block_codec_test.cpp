@@ -1,6 +1,5 @@
 // libarrow can decode buffers that several threads have compressed.
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/codec/block_codec.hpp"
 #include "saeta/ipc/codec/codecs.hpp"
 
 #include <arrow/util/compression.h>

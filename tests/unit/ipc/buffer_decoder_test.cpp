@@ -3,7 +3,6 @@
 
 #include "saeta/base/error.hpp"
 #include "saeta/bridge/arrow_status.hpp"
-#include "saeta/ipc/codec/batch_decoders.hpp"
 #include "saeta/ipc/codec/decoded_buffers.hpp"
 
 #include <arrow/util/compression.h>

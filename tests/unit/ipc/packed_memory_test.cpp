@@ -1,6 +1,6 @@
 // Memory for compressed bytes is charged exactly: first its capacity, then its final size.
 
-#include "saeta/ipc/codec/block_codec.hpp"
+#include "saeta/ipc/codec/codecs.hpp"
 #include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
