@@ -23,6 +23,7 @@ enum class validation {
 enum class check_scope {
   named_rows, ///< those that rows of the parent refer to, for arrays of a producer in this process
   every_row,  ///< all of them, for bytes from elsewhere: exports hand out whole children
+  every_text, ///< all of them, and that strings are UTF-8
 };
 
 } // namespace saeta

@@ -243,13 +243,9 @@ batch reader::impl::place(const detail::host_target& to, const detail::source_me
   import_options importing;
   importing.copy = views && message.temporary ? copy_policy::always : options.copy;
   importing.check = options.check;
-  importing.scope = check_scope::every_row;
+  importing.scope = options.check_texts ? check_scope::every_text : check_scope::every_row;
   importing.upload.tag = "read_ipc";
-  placed_batch placed = place_view(to.ctx, std::move(read), columns, uploaded, importing);
-  if (options.check_texts) {
-    detail::require_texts(placed.view.arrays, columns);
-  }
-  return std::move(placed.columns);
+  return place_view(to.ctx, std::move(read), columns, uploaded, importing).columns;
 }
 
 /// Whether a plan may take the source. Symbols are numbered batch by batch. A plan reads single offsets first:

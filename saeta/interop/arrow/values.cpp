@@ -44,6 +44,9 @@ public:
   std::int64_t variadic_bytes(std::size_t buffer) override {
     return static_cast<std::int64_t>(of_.buffers[of_.type.buffer_count() + buffer].size());
   }
+  std::span<const std::byte> text(std::int64_t row) override {
+    return bytes_of_value(of_, check_.bit_offset + row);
+  }
 
 private:
   /// The buffer that `value_check::values` points into.
@@ -58,6 +61,19 @@ const std::byte* value_at(const host_array& of, std::size_t buffer, std::int64_t
   return of.buffers[buffer].data() + row * of.type.buffer(buffer).width;
 }
 
+/// The check of strings for UTF-8, in a second pass: the first one has found that they lie in their buffers.
+std::optional<check_kind> text_check(const data_type& type) {
+  switch (type.id()) {
+  case type_id::string:
+  case type_id::large_string:
+    return check_kind::texts;
+  case type_id::string_view:
+    return check_kind::text_views;
+  default:
+    return std::nullopt;
+  }
+}
+
 bool has_dictionaries_below(const host_array& of) {
   return std::ranges::any_of(of.children, [](const host_array& child) {
     return child.dictionary != nullptr || has_dictionaries_below(child);
@@ -68,8 +84,9 @@ bool has_dictionaries_below(const host_array& of) {
 /// the rows of the children.
 class value_checker {
 public:
-  value_checker(const array_memory& memory, const dictionary_cache& known, check_scope scope)
-      : memory_(memory), known_(known), every_row_(scope == check_scope::every_row) {}
+  /// @param texts  checks only strings for UTF-8; all other values have been checked
+  value_checker(const array_memory& memory, const dictionary_cache& known, bool every_row, bool texts)
+      : memory_(memory), known_(known), every_row_(every_row), texts_(texts) {}
 
   void add(const host_array& source, std::int64_t offset, std::int64_t length, const array_place& place,
            bool is_child = false) {
@@ -99,7 +116,7 @@ private:
   /// The check of an array's own values; nullopt if its type needs none.
   std::optional<value_check> check_of(const looked_at& of) {
     const host_array& source = *of.array;
-    const auto kind = source.type.check();
+    const auto kind = texts_ ? text_check(source.type) : source.type.check();
     if (!kind || of.rows.rows == 0) {
       return std::nullopt;
     }
@@ -135,13 +152,16 @@ private:
       table_of_next_ = add_union(source);
       break;
     case check_kind::views:
+    case check_kind::text_views:
       check.limit = static_cast<std::int64_t>(source.buffers.size() - source.type.buffer_count());
       table_of_next_ = add_sizes(source);
       break;
+    case check_kind::texts:
+      check.second = source.buffers[2].data();
+      check.limit = std::ssize(source.buffers[2]);
+      break;
     case check_kind::offsets:
     case check_kind::run_ends:
-    case check_kind::texts:
-    case check_kind::text_views:
       break;
     }
     return check;
@@ -294,6 +314,7 @@ private:
   const array_memory& memory_;
   const dictionary_cache& known_;
   const bool every_row_;
+  const bool texts_;
   std::deque<looked_at> level_;
   std::vector<std::deque<looked_at>> above_; ///< finished levels: places of children point into them
   check_list list_;                          ///< of the current level
@@ -304,11 +325,16 @@ private:
 
 void check_values(std::span<const host_array> arrays, std::span<const field> fields,
                   const dictionary_cache& known, const array_memory& memory, check_scope scope) {
-  value_checker checker(memory, known, scope);
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name));
+  for (const bool texts : {false, true}) {
+    if (texts && scope != check_scope::every_text) {
+      return;
+    }
+    value_checker checker(memory, known, scope != check_scope::named_rows, texts);
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      checker.add(arrays[i], arrays[i].offset, arrays[i].length, array_place::column(fields[i].name));
+    }
+    checker.run();
   }
-  checker.run();
 }
 
 namespace {

@@ -63,10 +63,6 @@ private:
 host_batch host_columns(const host_target& to, const read_columns& columns, const source_message& message,
                         host_dictionaries& dictionaries);
 
-/// Checks that the strings of arrays are UTF-8. @param arrays  their values have been checked.
-/// @throws error format naming the column, the row and the byte.
-void require_texts(std::span<const host_array> arrays, std::span<const field> fields);
-
 /// Swaps the numbers in a buffer to the byte order of this machine.
 /// @param index  of the buffer among those of the type
 /// @throws error unsupported for views, whose words depend on their sizes.
