@@ -54,4 +54,23 @@ inline join_step kernel_step(const scatter_step& step, const std::byte* source, 
   return result;
 }
 
+/// The same for a change of values in the slab.
+inline join_step kernel_step(const scatter_fix& fix, std::byte* slab, const std::int64_t* tables) {
+  join_step result;
+  result.kind = fix.kind;
+  result.width = fix.width;
+  result.source = slab + fix.target;
+  result.target = slab + fix.target;
+  result.count = fix.count;
+  if (fix.kind == join_kind::unions) {
+    result.unions = {.bases = tables + fix.unions.bases,
+                     .ids = reinterpret_cast<const std::int8_t*>(slab + fix.unions.ids)};
+  } else if (fix.kind == join_kind::views) {
+    result.views = fix.views;
+  } else {
+    result.add = fix.add;
+  }
+  return result;
+}
+
 } // namespace saeta

@@ -93,20 +93,7 @@ std::vector<join_step> changes_of(std::span<const scatter_fix> changes, std::byt
   std::vector<join_step> steps;
   steps.reserve(changes.size());
   for (const scatter_fix& fix : changes) {
-    join_step& step = steps.emplace_back();
-    step.kind = fix.kind;
-    step.width = fix.width;
-    step.source = slab + fix.target;
-    step.target = slab + fix.target;
-    step.count = fix.count;
-    if (fix.kind == join_kind::unions) {
-      step.unions = {.bases = tables + fix.unions.bases,
-                     .ids = reinterpret_cast<const std::int8_t*>(slab + fix.unions.ids)};
-    } else if (fix.kind == join_kind::views) {
-      step.views = fix.views;
-    } else {
-      step.add = fix.add;
-    }
+    steps.push_back(kernel_step(fix, slab, tables));
   }
   return steps;
 }

@@ -223,15 +223,15 @@ void host_dictionaries::add(const host_target& to, const read_columns& columns,
     all_.resize(columns.dictionaries.trees.size());
   }
   entry arrived;
+  arrived.tree = &tree;
   if (message.owner != nullptr) {
     arrived.owners.push_back(message.owner);
   }
   array_maker maker(to, message, *this, arrived.owners);
   arrived.parts.push_back(host_message(message.layout, tree, maker).take(0, tree.values.type));
   for (const tree_node& node : tree.nodes) {
-    arrived.shares_parts =
-        arrived.shares_parts || node.dictionary != no_node || node.type->has_variadic_buffers();
     if (node.dictionary != no_node) {
+      arrived.shares_parts = true;
       arrived.inner.push_back(all_[node.dictionary].version);
     }
   }
@@ -264,12 +264,8 @@ std::shared_ptr<const host_array> host_dictionaries::values(std::size_t number, 
   }
   entry& known = all_[number];
   if (known.parts.size() > 1) {
-    std::vector<const host_array*> parts;
-    for (const host_array& part : known.parts) {
-      parts.push_back(&part);
-    }
     std::vector<std::shared_ptr<void>> owners;
-    host_array joined = join_arrays(to.ctx, parts, owners);
+    host_array joined = join_arrays(to.ctx, *known.tree, known.parts, owners);
     known.parts.clear();
     known.parts.push_back(std::move(joined));
     known.joined = std::move(owners);

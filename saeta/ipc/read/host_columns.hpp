@@ -44,6 +44,7 @@ public:
 
 private:
   struct entry {
+    const dictionary_tree* tree = nullptr;     ///< of the values
     std::vector<host_array> parts;             ///< the joined ones first
     bool checked = false;                      ///< whether the values of the parts were checked
     bool shares_parts = false;                 ///< joined values view memory of the parts
@@ -68,13 +69,13 @@ host_batch host_columns(const host_target& to, const read_columns& columns, cons
 /// @throws error unsupported for views, whose words depend on their sizes.
 void swap_order(const data_type& type, std::size_t index, std::span<std::byte> bytes);
 
-/// The rows of all parts of a dictionary as one array in new memory. Bytes of views are shared, not copied.
+/// The rows of all parts of a dictionary as one array in new memory.
+/// @param tree    of its values
 /// @param parts   at least one, of one type, checked with all of their values, each with offset 0. The own
 ///                dictionary of a part begins with those of the parts before it.
-/// @param owners  keep the memory of the parts; those of new memory are added.
-/// @throws error overflow: 32-bit offsets or run ends can't count the rows; unsupported: lists that don't
-/// begin with their first value; budget_exceeded, out_of_memory.
-host_array join_arrays(const std::shared_ptr<context>& ctx, std::span<const host_array* const> parts,
-                       std::vector<std::shared_ptr<void>>& owners);
+/// @param owners  those of new memory are added.
+/// @throws error overflow: offsets or run ends can't count the rows; budget_exceeded, out_of_memory.
+host_array join_arrays(const std::shared_ptr<context>& ctx, const column_tree& tree,
+                       std::span<const host_array> parts, std::vector<std::shared_ptr<void>>& owners);
 
 } // namespace saeta::ipc::detail

@@ -1,275 +1,136 @@
-#include "saeta/base/checked.hpp"
+// The parts of a dictionary as one array: the plan of a whole read joins them, carried out on the host.
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/ipc/read/host_columns.hpp"
+#include "saeta/ipc/read/whole_plan.hpp"
+#include "saeta/staging/kernel_step.hpp"
 #include "saeta/transfer/host_array.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace saeta::ipc::detail {
 namespace {
 
-using array_list = std::span<const host_array* const>;
-using range = std::span<const std::byte>;
+std::uint64_t address_of(const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-/// Numbers that are added to the offsets of a part when it is joined behind the parts before it.
-struct bases {
-  std::vector<std::int64_t> rows; ///< for each child: its rows in the parts before
-  std::int64_t bytes = 0;         ///< bytes of the parts before
-  std::int64_t buffers = 0;       ///< variadic buffers of the parts before
-};
-
-class joiner {
-public:
-  joiner(const std::shared_ptr<context>& ctx, std::vector<std::shared_ptr<void>>& owners)
-      : ctx_(ctx), owners_(owners) {}
-
-  host_array join(array_list parts) {
-    const data_type& type = parts.front()->type;
-    host_array array;
-    array.type = type;
-    array.null_count = 0;
-    for (const host_array* part : parts) {
-      array.length = checked_add(array.length, part->length, "values of a dictionary");
-      const bool known = part->null_count >= 0 && array.null_count >= 0;
-      array.null_count = known ? array.null_count + part->null_count : column::unknown_nulls;
-    }
-    for (std::size_t i = 0; i < type.buffer_count(); ++i) {
-      array.buffers.push_back(join_buffers(parts, i, array.length));
-    }
-    for (const host_array* part : parts) {
-      for (std::size_t i = type.buffer_count(); i < part->buffers.size(); ++i) {
-        array.buffers.push_back(part->buffers[i]);
-      }
-    }
-    if (type.id() == type_id::dictionary) {
-      // The last dictionary begins with the values of the earlier ones.
-      array.dictionary = parts.back()->dictionary;
-    }
-    join_children(parts, array);
-    return array;
+/// Names the rows that a part contributes to a node and to the nodes below.
+/// @param of  has offset 0
+void name_rows(piece_table& pieces, std::size_t piece, std::size_t number, const host_array& of,
+               const child_rows& used) {
+  piece_span& span = pieces.span(piece, number);
+  span.first = used.first;
+  span.rows = used.count;
+  if (span.rows == 0) {
+    return;
   }
-
-private:
-  std::span<std::byte> allocate(std::size_t bytes) {
-    owned_bytes result = allocate_body(ctx_, bytes);
-    owners_.push_back(std::move(result.owner));
-    return result.bytes;
+  for (std::size_t i = 0; i < of.type.buffer_count(); ++i) {
+    span.at[i] = address_of(of.buffers[i].data());
   }
-
-  range join_buffers(array_list parts, std::size_t index, std::int64_t rows) {
-    const buffer_spec spec = parts.front()->type.buffer(index);
-    if (spec.is_bitmap()) {
-      const auto absent = [&](const host_array* array) { return array->buffers[index].empty(); };
-      return std::ranges::all_of(parts, absent) ? range() : join_bits(parts, index, rows);
-    }
-    return spec.role == buffer_role::bytes ? join_bytes(parts) : join_numbers(parts, index, rows);
+  if (of.type.has_validity() && !of.buffers[0].empty()) {
+    span.nulls = nulls_of_part(of.null_count, of.length, span.rows);
   }
-
-  /// Rows of a part without the bitmap are valid.
-  static bool is_set(range bits, std::int64_t row) { return bits.empty() || bit_at(bits, row); }
-
-  range join_bits(array_list parts, std::size_t index, std::int64_t rows) {
-    const auto result = allocate(static_cast<std::size_t>(rows + 7) / 8);
-    std::ranges::fill(result, std::byte{0});
-    std::int64_t at = 0;
-    for (const host_array* part : parts) {
-      const range bits = part->buffers[index];
-      for (std::int64_t row = 0; row < part->length; ++row, ++at) {
-        if (is_set(bits, row)) {
-          result[static_cast<std::size_t>(at / 8)] |= std::byte{1} << (at % 8);
-        }
-      }
-    }
-    return result;
-  }
-
-  /// The bytes that the offsets of a part lead to.
-  static range named_bytes(const host_array& part) {
-    if (part.length == 0) {
-      return {};
-    }
-    const auto [first, last] = borders(part);
-    return part.buffers[2].subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-  }
-
-  static std::pair<std::int64_t, std::int64_t> borders(const host_array& part) {
-    const std::size_t width = part.type.offset_width();
-    return {read_offset(part.buffers[1].data(), width, 0),
-            read_offset(part.buffers[1].data(), width, part.length)};
-  }
-
-  range join_bytes(array_list parts) {
-    std::size_t bytes = 0;
-    for (const host_array* part : parts) {
-      bytes += named_bytes(*part).size();
-    }
-    const auto result = allocate(bytes);
-    std::size_t at = 0;
-    for (const host_array* array : parts) {
-      const range named = named_bytes(*array);
-      std::ranges::copy(named, result.begin() + static_cast<std::ptrdiff_t>(at));
-      at += named.size();
-    }
-    return result;
-  }
-
-  range join_numbers(array_list parts, std::size_t index, std::int64_t rows) {
-    const data_type& type = parts.front()->type;
-    const buffer_spec spec = type.buffer(index);
-    const auto width = static_cast<std::size_t>(spec.width);
-    const auto result = allocate(required_bytes(type, index, rows));
-    bases before;
-    before.rows.resize(type.children().size());
-    std::size_t at = 0;
-    for (const host_array* part : parts) {
-      if (part->length == 0) {
-        continue;
-      }
-      // The last offset of a part is the first one of the next.
-      const std::size_t bytes = required_bytes(type, index, part->length);
-      std::ranges::copy(part->buffers[index].first(bytes), result.begin() + static_cast<std::ptrdiff_t>(at));
-      shift(*part, index, result.subspan(at, bytes), before);
-      at += bytes - (spec.role == buffer_role::offsets ? width : 0);
-      for (std::size_t i = 0; i < part->children.size(); ++i) {
-        before.rows[i] += kept_rows(*part, i);
-      }
-      if (spec.role == buffer_role::offsets && part->children.empty()) {
-        before.bytes += std::ssize(named_bytes(*part));
-      }
-      before.buffers += static_cast<std::int64_t>(part->buffers.size() - type.buffer_count());
-    }
-    return result;
-  }
-
-  /// Makes the numbers of a part count from the beginning of the first one.
-  static void shift(const host_array& part, std::size_t index, std::span<std::byte> numbers,
-                    const bases& before) {
-    const buffer_spec spec = part.type.buffer(index);
-    const auto width = static_cast<std::size_t>(spec.width);
-    switch (spec.role) {
-    case buffer_role::offsets:
-      add(numbers, width, (part.children.empty() ? before.bytes : before.rows[0]) - borders(part).first);
-      break;
-    case buffer_role::starts:
-      add(numbers, width, before.rows[0]);
-      break;
-    case buffer_role::union_rows:
-      for (std::int64_t row = 0; row < part.length; ++row) {
-        const auto code = static_cast<std::int8_t>(part.buffers[0][static_cast<std::size_t>(row)]);
-        const auto codes = part.type.type_codes();
-        const auto child = std::ranges::find(codes, code) - codes.begin();
-        add(numbers.subspan(static_cast<std::size_t>(row) * width, width), width,
-            before.rows[static_cast<std::size_t>(child)]);
-      }
-      break;
-    case buffer_role::views:
-      shift_views(part, numbers, before.buffers);
-      break;
-    default:
-      break;
+  const child_rows pointed = rows_pointed_to(of, window_of(of.type, span.first, span.rows));
+  span.pointed_first = pointed.first;
+  span.pointed = pointed.count;
+  if (of.type.has_variadic_buffers()) {
+    std::vector<variadic_buffer>& list = pieces.variadic[piece];
+    span.variadic = list.size();
+    span.variadic_count = of.buffers.size() - of.type.buffer_count();
+    for (const auto& bytes : std::span(of.buffers).subspan(of.type.buffer_count())) {
+      list.push_back({address_of(bytes.data()), bytes.size()});
     }
   }
-
-  static void add(std::span<std::byte> numbers, std::size_t width, std::int64_t base) {
-    for (; base != 0 && !numbers.empty(); numbers = numbers.subspan(width)) {
-      const std::int64_t sum =
-          checked_add(read_offset(numbers.data(), width, 0), base, "offsets of a dictionary");
-      if (width < sizeof sum && sum >> (8 * width - 1) != 0) {
-        throw error(errc::overflow,
-                    concat("the parts of its dictionary have ", sum, " values or bytes together, which ",
-                           width, "-byte numbers can't count"));
-      }
-      std::memcpy(numbers.data(), &sum, width); // little-endian
-    }
+  std::size_t child = number + 1;
+  for (const host_array& each : of.children) {
+    name_rows(pieces, piece, child, each,
+              select_child_rows(of.type, span.first, span.rows, pointed, each.length));
+    child = pieces.tree->nodes[child].end;
   }
+}
 
-  static void shift_views(const host_array& part, std::span<std::byte> views, std::int64_t buffers) {
-    constexpr std::size_t view_bytes = 16;
-    constexpr std::size_t number_at = 8;
-    constexpr std::int32_t inline_bytes = 12;
-    for (std::int64_t row = 0; buffers != 0 && row < part.length; ++row) {
-      const auto view = views.subspan(static_cast<std::size_t>(row) * view_bytes, view_bytes);
-      // The view of a null may be anything.
-      if (is_set(part.buffers[0], row) && read_offset(view.data(), 4, 0) > inline_bytes) {
-        add(view.subspan(number_at, sizeof(std::int32_t)), sizeof(std::int32_t), buffers);
-      }
-    }
+/// Carries out a plan whose sources are addresses.
+void run_now(const scatter_plan& plan, std::byte* slab) {
+  std::memset(slab, 0, plan.zeroed_bytes);
+  auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
+  const std::int64_t* const tables = plan.tables.data();
+  std::vector<join_step> steps;
+  for (const scatter_step& fill : plan.fills) {
+    steps.push_back(kernel_step(fill, nullptr, slab, counters));
   }
-
-  /// The rows of a child that are joined, from its first one on: up to the last one that its parent refers
-  /// to, or all if that is not known.
-  static std::int64_t kept_rows(const host_array& part, std::size_t child) {
-    if (const auto known = rows_of_children(part.type, 0, part.length)) {
-      return known->count;
-    }
-    if (part.type.mapping() == row_mapping::scattered) {
-      return part.children[child].length;
-    }
-    const child_rows used = rows_pointed_to(part, window_of(part.type, 0, part.length));
-    if (used.first != 0) {
-      throw error(errc::unsupported,
-                  concat("the lists of a part begin with value ", used.first, ", expected 0"));
-    }
-    return used.count;
+  for (const scatter_step& step : plan.steps) {
+    steps.push_back(
+        kernel_step(step, reinterpret_cast<const std::byte*>(step.source), slab, counters, tables));
   }
-
-  void join_children(array_list parts, host_array& array) {
-    for (std::size_t i = 0; i < array.type.children().size(); ++i) {
-      std::vector<host_array> cut;
-      std::vector<const host_array*> of_child;
-      cut.reserve(parts.size());
-      for (const host_array* source : parts) {
-        if (source->length == 0) {
-          continue;
-        }
-        host_array& part = cut.emplace_back(source->children[i]);
-        const std::int64_t kept = kept_rows(*source, i);
-        part.null_count = nulls_of_part(part.null_count, part.length, kept);
-        part.length = kept;
-        of_child.push_back(&part);
-      }
-      if (of_child.empty()) {
-        array.children.push_back(parts.front()->children[i]);
-        continue;
-      }
-      array.children.push_back(join(of_child));
-      if (array.type.mapping() == row_mapping::run_ends && i == 0) {
-        shift_run_ends(parts, array.children.front());
-      }
-    }
+  join_now(steps);
+  steps.clear();
+  for (const scatter_fix& fix : plan.fixes) {
+    steps.push_back(kernel_step(fix, slab, tables));
   }
+  join_now(steps);
+}
 
-  /// Makes the run ends of each part count from the first row of all. @param ends  in memory of its own
-  static void shift_run_ends(array_list parts, const host_array& ends) {
-    const auto width = static_cast<std::size_t>(ends.type.byte_width());
-    auto* const numbers = const_cast<std::byte*>(ends.buffers[1].data());
-    std::int64_t run = 0;
-    std::int64_t rows = 0;
-    for (const host_array* array : parts) {
-      const std::int64_t runs = array->length == 0 ? 0 : kept_rows(*array, 0);
-      const std::span part(numbers + static_cast<std::size_t>(run) * width,
-                           static_cast<std::size_t>(runs) * width);
-      if (runs != 0) { // the last run may reach beyond the rows of its part
-        std::memcpy(part.data() + part.size() - width, &array->length, width);
-      }
-      add(part, width, rows);
-      run += runs;
-      rows += array->length;
-    }
+/// @param last  the last part
+host_array array_of(const planned_table& joined, const whole_plan& plan, std::span<std::byte> slab,
+                    std::size_t number, const host_array& last) {
+  const planned_node& planned = joined.groups.front().nodes[number];
+  const auto in_slab = [&](const slab_place& place) {
+    return place.present() ? slab.subspan(plan.byte_of(place), place.bytes) : std::span<std::byte>();
+  };
+  host_array array;
+  array.type = last.type;
+  array.length = joined.groups.front().pieces.sums[number].rows;
+  array.null_count = array.type.id() == type_id::null ? array.length : 0;
+  if (planned.counter != scatter_step::not_counted) {
+    const std::size_t at = plan.steps().counters_at + planned.counter * sizeof array.null_count;
+    std::memcpy(&array.null_count, &slab[at], sizeof array.null_count);
   }
-
-  const std::shared_ptr<context>& ctx_;
-  std::vector<std::shared_ptr<void>>& owners_;
-};
+  for (std::size_t i = 0; i < array.type.buffer_count(); ++i) {
+    array.buffers.push_back(in_slab(planned.buffers[i]));
+  }
+  for (const slab_place& place : planned.variadic) {
+    array.buffers.push_back(in_slab(place));
+  }
+  array.dictionary = last.dictionary; // it begins with the values of the earlier ones
+  std::size_t child = number + 1;
+  for (const host_array& each : last.children) {
+    array.children.push_back(array_of(joined, plan, slab, child, each));
+    child = joined.pieces.tree->nodes[child].end;
+  }
+  return array;
+}
 
 } // namespace
 
-host_array join_arrays(const std::shared_ptr<context>& ctx, array_list parts,
-                       std::vector<std::shared_ptr<void>>& owners) {
-  return joiner(ctx, owners).join(parts);
+host_array join_arrays(const std::shared_ptr<context>& ctx, const column_tree& tree,
+                       std::span<const host_array> parts, std::vector<std::shared_ptr<void>>& owners) {
+  planned_table joined;
+  joined.pieces.tree = &tree;
+  joined.pieces.messages.resize(parts.size());
+  joined.pieces.resize_lists();
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    name_rows(joined.pieces, i, 0, parts[i], {0, parts[i].length});
+    rows += parts[i].length;
+  }
+  for (piece_group& group : take_groups(joined.pieces, [](std::size_t) { return false; })) {
+    joined.groups.push_back({std::move(group), {}});
+  }
+  if (joined.groups.size() != 1) {
+    throw error(errc::overflow,
+                concat("the parts of its dictionary have ", rows,
+                       " values together, with more values or bytes than their offsets or run "
+                       "ends can count"));
+  }
+  whole_plan plan(validation::structure, false, nullptr);
+  plan.lay_out(joined);
+  plan.end_layout();
+  plan.add_steps(joined);
+  plan.finish();
+  const owned_bytes slab = allocate_body(ctx, plan.steps().slab_bytes);
+  owners.push_back(slab.owner);
+  run_now(plan.steps(), slab.bytes.data());
+  return array_of(joined, plan, slab.bytes, 0, parts.back());
 }
 
 } // namespace saeta::ipc::detail

@@ -150,7 +150,7 @@ TEST_F(grown_dictionaries, beyond_the_limit_are_refused_and_freed) {
   const std::string bytes = grown_by(20'000, 20'000, {0, 39'999});
   for (const auto& into : homes()) {
     EXPECT_ERROR(read_joined(bytes, into), format, "bytes: batch 0",
-                 "the parts of its dictionary have 40000 values or bytes together");
+                 "the parts of its dictionary have 40000 values together");
     EXPECT_TRUE(into->wait_for_releases(std::chrono::seconds(20)));
     EXPECT_EQ(into->reports().statistics().ledger.buffers, 0U);
     EXPECT_EQ(into->reports().statistics().budget.current, 0U);
