@@ -134,6 +134,19 @@ private:
     bool refused = false;              ///< the budget had no room
     bool interrupted = false;          ///< the failure is not an `error`: an interrupt, or no host memory
     window_cutter::position begins_at; ///< where the window begins
+
+    template <class Action>
+    void note_failure_of(Action action) {
+      try {
+        action();
+      } catch (const error& thrown) {
+        refused = is_lack_of_room(thrown.code());
+        failure = std::current_exception();
+      } catch (...) {
+        interrupted = true;
+        failure = std::current_exception();
+      }
+    }
   };
 
   /// Waits for the next window; false at the end. The threads go on reading as soon as it is taken.
@@ -208,7 +221,7 @@ private:
     ++busy_;
     lock.unlock();
     std::optional<piece_table> window;
-    try {
+    outcome.note_failure_of([&] {
       if (fetched_) {
         fetched_->go_on(oldest);
       }
@@ -216,13 +229,7 @@ private:
       if (!window) {
         rethrow(mixed_messages(), cutter_.label());
       }
-    } catch (const error& failure) {
-      outcome.refused = is_lack_of_room(failure.code());
-      outcome.failure = std::current_exception();
-    } catch (...) {
-      outcome.interrupted = true;
-      outcome.failure = std::current_exception();
-    }
+    });
     const bool more = !outcome.failure && !window->messages.empty();
     lock.lock();
     cutting_ = false;
@@ -233,7 +240,7 @@ private:
         changed_.wait(lock, [&] { return stopped_ || own == reading_.begin(); });
       }
       lock.unlock();
-      try {
+      outcome.note_failure_of([&] {
         std::vector<std::int64_t> batch_rows = window->rows;
         const auto dictionaries = dictionaries_of(*window);
         table rows = read_window(ctx_, *from_, std::move(*window), *dictionaries);
@@ -243,13 +250,7 @@ private:
           rows = in_order(rows, outcome.begins_at.window);
         }
         outcome.read = read_rows{std::move(rows), std::move(batch_rows)};
-      } catch (const error& failure) {
-        outcome.refused = is_lack_of_room(failure.code());
-        outcome.failure = std::current_exception();
-      } catch (...) {
-        outcome.interrupted = true;
-        outcome.failure = std::current_exception();
-      }
+      });
       lock.lock();
       ended_ = ended_ || (outcome.failure && !outcome.refused);
     }

@@ -26,6 +26,14 @@ std::optional<block_codec> codec_of(const write_options& options) {
   return block_codec(options.body == compression::lz4 ? body_codec::lz4 : body_codec::zstd, options.level);
 }
 
+std::uint64_t byte_size(const batch& of) {
+  std::uint64_t bytes = 0;
+  for (const column& part : of.columns) {
+    bytes += part.byte_size();
+  }
+  return bytes;
+}
+
 /// The most rows of the parts that a batch is cut into.
 std::int64_t rows_of_parts(const batch& of, const write_options& options) {
   if (options.batch_rows != 0) {
@@ -34,11 +42,8 @@ std::int64_t rows_of_parts(const batch& of, const write_options& options) {
   if (options.body == compression::none && options.format == container::file) {
     return of.rows;
   }
-  std::uint64_t bytes = 0;
-  for (const column& part : of.columns) {
-    bytes += part.byte_size();
-  }
-  const auto parts = static_cast<std::int64_t>((bytes + options.batch_bytes - 1) / options.batch_bytes);
+  const auto parts =
+      static_cast<std::int64_t>((byte_size(of) + options.batch_bytes - 1) / options.batch_bytes);
   constexpr std::int64_t word = 64; // bits of a bitmap that are copied without a shift
   return parts <= 1 ? of.rows : (of.rows / parts / word + 1) * word;
 }
@@ -93,75 +98,63 @@ struct fed_window {
 /// views. Borrows the dictionaries and, through them, the table.
 class batch_feed {
 public:
-  batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes);
+  batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes)
+      : dictionaries_(dictionaries), window_bytes_(window_bytes) {}
 
   /// Returns the next window; one without batches at the end.
-  fed_window next();
+  fed_window next() {
+    const table& source = dictionaries_.indices();
+    const std::size_t end = end_of_window(source.batches(), next_, window_bytes_);
+    if (end - next_ == 1 && is_streamed(source.batches()[next_])) {
+      return streamed(next_++);
+    }
+    std::vector<host_batch> window = host_batches(source.ctx(), source.batches().subspan(next_, end - next_));
+    for (host_batch& batch : window) {
+      dictionaries_.restore(next_++, batch);
+    }
+    return {std::move(window), nullptr};
+  }
 
 private:
-  [[nodiscard]] bool is_streamed(const batch& batch) const;
-  [[nodiscard]] fed_window streamed(std::size_t index) const;
+  [[nodiscard]] bool is_streamed(const batch& batch) const {
+    if (dictionaries_.indices().ctx()->on_host() || host_accessible(batch)) {
+      return false;
+    }
+    return byte_size(batch) > window_bytes_;
+  }
+  [[nodiscard]] fed_window streamed(std::size_t index) const {
+    const table& source = dictionaries_.indices();
+    const batch& whole = source.batches()[index];
+    selection in_parts;
+    selection at_once;
+    in_parts.rows.rows = at_once.rows.rows = whole.rows;
+    for (std::size_t i = 0; i < whole.columns.size(); ++i) {
+      const bool parts = column_stream::supports(whole.columns[i]) && !dictionaries_.will_rewrite(i);
+      (parts ? in_parts : at_once).add(whole, i);
+    }
+    host_batch batch;
+    batch.rows = whole.rows;
+    batch.arrays.resize(whole.columns.size());
+    streamed_rows rows = stream_rows(source.ctx(), in_parts.rows, static_cast<std::size_t>(window_bytes_));
+    in_parts.put(rows.rows, batch.arrays);
+    auto owners = std::make_shared<std::vector<std::shared_ptr<void>>>(1, rows.rows.keepalive);
+    if (!at_once.numbers.empty()) {
+      const host_batch there = std::move(host_batches(source.ctx(), std::span(&at_once.rows, 1)).front());
+      at_once.put(there, batch.arrays);
+      owners->push_back(there.keepalive);
+    }
+    batch.keepalive = std::move(owners);
+    dictionaries_.restore(index, batch);
+    fed_window window;
+    window.batches.push_back(std::move(batch));
+    window.bytes = std::move(rows.bytes);
+    return window;
+  }
 
   const written_dictionaries& dictionaries_;
   std::uint64_t window_bytes_;
   std::size_t next_ = 0;
 };
-
-batch_feed::batch_feed(const written_dictionaries& dictionaries, std::uint64_t window_bytes)
-    : dictionaries_(dictionaries), window_bytes_(window_bytes) {}
-
-fed_window batch_feed::next() {
-  const table& source = dictionaries_.indices();
-  const std::size_t end = end_of_window(source.batches(), next_, window_bytes_);
-  if (end - next_ == 1 && is_streamed(source.batches()[next_])) {
-    return streamed(next_++);
-  }
-  std::vector<host_batch> window = host_batches(source.ctx(), source.batches().subspan(next_, end - next_));
-  for (host_batch& batch : window) {
-    dictionaries_.restore(next_++, batch);
-  }
-  return {std::move(window), nullptr};
-}
-
-bool batch_feed::is_streamed(const batch& batch) const {
-  if (dictionaries_.indices().ctx()->on_host() || host_accessible(batch)) {
-    return false;
-  }
-  std::uint64_t bytes = 0;
-  for (const column& part : batch.columns) {
-    bytes += part.byte_size();
-  }
-  return bytes > window_bytes_;
-}
-
-fed_window batch_feed::streamed(std::size_t index) const {
-  const table& source = dictionaries_.indices();
-  const batch& whole = source.batches()[index];
-  selection in_parts;
-  selection at_once;
-  in_parts.rows.rows = at_once.rows.rows = whole.rows;
-  for (std::size_t i = 0; i < whole.columns.size(); ++i) {
-    const bool parts = column_stream::supports(whole.columns[i]) && !dictionaries_.will_rewrite(i);
-    (parts ? in_parts : at_once).add(whole, i);
-  }
-  host_batch batch;
-  batch.rows = whole.rows;
-  batch.arrays.resize(whole.columns.size());
-  streamed_rows rows = stream_rows(source.ctx(), in_parts.rows, static_cast<std::size_t>(window_bytes_));
-  in_parts.put(rows.rows, batch.arrays);
-  auto owners = std::make_shared<std::vector<std::shared_ptr<void>>>(1, rows.rows.keepalive);
-  if (!at_once.numbers.empty()) {
-    const host_batch there = std::move(host_batches(source.ctx(), std::span(&at_once.rows, 1)).front());
-    at_once.put(there, batch.arrays);
-    owners->push_back(there.keepalive);
-  }
-  batch.keepalive = std::move(owners);
-  dictionaries_.restore(index, batch);
-  fed_window window;
-  window.batches.push_back(std::move(batch));
-  window.bytes = std::move(rows.bytes);
-  return window;
-}
 
 } // namespace
 
