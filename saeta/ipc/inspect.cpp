@@ -7,7 +7,6 @@
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_source.hpp"
-#include "saeta/ipc/format/schema_metadata.hpp"
 
 #include <algorithm>
 #include <map>

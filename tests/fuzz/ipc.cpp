@@ -3,8 +3,8 @@
 // libarrow, unless libarrow refuses the metadata.
 #include "fuzz/harness.hpp"
 #include "fuzz/read_paths.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_source.hpp"
-#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/reader.hpp"
 #include "saeta/ipc/writer.hpp"
 #include "saeta/memory/context.hpp"

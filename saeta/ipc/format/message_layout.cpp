@@ -151,6 +151,14 @@ void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, 
   }
 }
 
+child_rows pointed_by(std::int64_t first, std::int64_t last, std::int64_t limit, const data_type& type) {
+  if (first < 0 || last < first || last > limit) {
+    refuse_metadata(concat("the offsets of its first and last value are ", first, " and ", last,
+                           ", there are ", limit, type.children().empty() ? " bytes" : " values"));
+  }
+  return {first, last - first};
+}
+
 node_buffers::range node_buffers::next(const tree_node& node) {
   for (; views_ < node.views_before; ++views_) {
     variadic_ += static_cast<std::size_t>(of_.variadic_counts[views_]);

@@ -3,10 +3,10 @@
 // What      Every number is checked here, before anything follows an offset: the tables of the FlatBuffer,
 //           also those that nobody reads; versions and codecs; rows and nulls; buffers, which lie inside the
 //           body at multiples of 8; counts of the buffers of views. What needs a schema follows:
-//           `require_entries`. The schema itself is read by schema_metadata.hpp.
+//           `require_entries`.
 // Owner     Borrows the bytes of the metadata.
 // Failure   error format with the numbers; unsupported: a version, a kind or a codec that is not known.
-// Standard  Arrow's Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message
+// Standard  Arrow's Schema.fbs, Message.fbs and File.fbs (Footer, Block); Arrow columnar format, "Encapsulated message
 //           format".
 
 #pragma once
@@ -20,9 +20,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -93,6 +95,10 @@ error delta_of_nothing(std::int64_t dictionary);
 /// Checks that a buffer has the bytes that its rows take. @param number  of the buffer
 void require_bytes(std::size_t number, std::uint64_t there, std::size_t needed, std::string_view name);
 
+/// Returns what rows point to by their first and last offset. @throws error format if there is less.
+/// @param limit  bytes, or values of a list
+child_rows pointed_by(std::int64_t first, std::int64_t last, std::int64_t limit, const data_type& type);
+
 /// @param header  of a record batch, or of the values of a dictionary
 /// @param names   its columns, named by errors where they are known
 batch_layout read_layout(const message_header& header, const column_tree* names = nullptr);
@@ -125,6 +131,22 @@ file_footer read_footer(std::span<const std::byte> footer);
 /// The schema table of a source, which is not verified. @throws error format if there is none.
 /// @param front  the footer of a file, the metadata of the first message of a stream.
 flat_table schema_table(container format, std::span<const std::byte> front);
+
+struct source_schema {
+  schema fields;
+  std::map<std::size_t, std::string> obstacles; ///< by column: why no context can hold it
+
+  /// @throws error unsupported naming the column, if no context can hold it.
+  void require_supported(std::size_t number) const;
+};
+
+/// Reads the schema of a source. Names of the entries of maps and of run ends, which Arrow leaves open, are those of
+/// libarrow: the same table has the same schema by whichever way it comes. Extensions are kept by their names,
+/// whatever their storage.
+/// @param front  the footer of a file, the metadata of the first message of a stream.
+/// @throws error format naming the column and the numbers; unsupported: a type or a version of the metadata that
+/// is not known, and more levels or fields than a schema may have.
+source_schema read_schema(container format, std::span<const std::byte> front);
 
 /// The error for a dictionary that no column has. It is not ignored, because a batch with changed metadata
 /// would then be lost unnoticed.

@@ -3,11 +3,16 @@
 #include "saeta/base/text.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/memory/buffer.hpp"
 #include "saeta/memory/context.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
 
 namespace saeta::ipc::detail {
 namespace {
@@ -228,29 +233,17 @@ void message_source::bring_body(const found_message& at, bool kept) const {
   }
 }
 
-bool message_source::read_some(const found_message& at, const column_tree& tree,
-                               source_message& message) const {
-  if (columns_.size() == described_->fields().fields.size()) {
-    return false;
+std::optional<std::vector<buffer_place>> message_source::few_ranges(const batch_layout& layout,
+                                                                    const column_tree& tree) const {
+  if (layout.dictionary || columns_.size() == described_->fields().fields.size()) {
+    return std::nullopt;
   }
-  const auto ranges = body_ranges(message.layout, tree);
+  auto ranges = body_ranges(layout, tree);
   std::int64_t needed = 0;
   for (const buffer_place& range : ranges) {
     needed += range.length;
   }
-  if (needed >= at.header.body_bytes / 2) {
-    return false;
-  }
-  owned_bytes body = allocate_sparse(static_cast<std::size_t>(at.header.body_bytes));
-  for (const buffer_place& range : ranges) {
-    from_->read_at(
-        at.body + static_cast<std::uint64_t>(range.offset),
-        body.bytes.subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.length)));
-  }
-  message.body = body.bytes;
-  message.owner = std::move(body.owner);
-  message.temporary = true;
-  return true;
+  return needed < layout.body_bytes / 2 ? std::optional(std::move(ranges)) : std::nullopt;
 }
 
 void message_source::read_body(const found_message& at, const column_tree* tree, source_message& message) {
@@ -269,12 +262,18 @@ void message_source::read_body(const found_message& at, const column_tree* tree,
       return;
     }
   }
-  if (at.header.kind == message_kind::record_batch && tree != nullptr && read_some(at, *tree, message)) {
-    return;
+  owned_bytes body;
+  if (const auto ranges = tree == nullptr ? std::nullopt : few_ranges(message.layout, *tree)) {
+    body = allocate_sparse(bytes);
+    for (const buffer_place& range : *ranges) {
+      const auto first = static_cast<std::size_t>(range.offset);
+      from_->read_at(at.body + first, body.bytes.subspan(first, static_cast<std::size_t>(range.length)));
+    }
+    message.temporary = true;
+  } else { // a compressed body may have uncompressed buffers, which columns view
+    body = body_memory(at.body, bytes);
+    from_->read_at(at.body, body.bytes);
   }
-  // A compressed body may have uncompressed buffers, which columns view.
-  owned_bytes body = body_memory(at.body, bytes);
-  from_->read_at(at.body, body.bytes);
   message.body = body.bytes;
   message.owner = std::move(body.owner);
 }
@@ -430,22 +429,20 @@ std::vector<byte_range> message_source::ranges_of(std::size_t number) {
   if (!message) {
     return {};
   }
-  const auto body = static_cast<std::uint64_t>(message->header.body_bytes);
-  std::vector<byte_range> ranges;
   const column_tree* const tree = tree_of(message->header);
   if (tree == nullptr) {
-    return ranges;
+    return {};
   }
   const batch_layout layout = read_layout(message->header, tree);
   layout.require_entries(*tree);
-  std::uint64_t needed = 0;
-  for (const buffer_place& range : body_ranges(layout, *tree)) {
+  const auto few = few_ranges(layout, *tree);
+  if (!few) {
+    return {{message->body, static_cast<std::uint64_t>(layout.body_bytes)}};
+  }
+  std::vector<byte_range> ranges;
+  for (const buffer_place& range : *few) {
     ranges.push_back(
         {message->body + static_cast<std::uint64_t>(range.offset), static_cast<std::uint64_t>(range.length)});
-    needed += ranges.back().bytes;
-  }
-  if (message->header.kind != message_kind::record_batch || needed >= body / 2) {
-    return {{message->body, body}};
   }
   return ranges;
 }
@@ -544,6 +541,51 @@ std::vector<buffer_place> body_ranges(const batch_layout& batch, const column_tr
     }
   }
   return joined;
+}
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+owned_bytes bytes_of(std::shared_ptr<void> owner, std::size_t bytes) {
+  return {{static_cast<std::byte*>(owner.get()), bytes}, owner};
+}
+
+} // namespace
+
+owned_bytes allocate_body(const std::shared_ptr<context>& ctx, std::size_t bytes) {
+  if (bytes == 0) {
+    return {};
+  }
+  if (ctx->on_host()) {
+    auto own = std::make_shared<buffer>(buffer::allocate(ctx, bytes, ctx->work_stream(), tag("read_ipc")));
+    return bytes_of({own, reinterpret_cast<void*>(own->address())}, bytes);
+  }
+  auto charge = ctx->charge_host(bytes, tag("read_ipc"));
+  owned_bytes memory = allocate_uncharged(bytes);
+  auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+      std::move(charge), std::move(memory.owner)); // freed before its charge is returned
+  return bytes_of({both, memory.bytes.data()}, bytes);
+}
+
+owned_bytes allocate_uncharged(std::size_t bytes) {
+  if (bytes == 0) {
+    return {};
+  }
+  void* const at = ::operator new(bytes, alignment, std::nothrow);
+  if (at == nullptr) {
+    throw error(errc::out_of_memory, concat("no host memory for a body of ", bytes, " bytes"));
+  }
+  return bytes_of({at, [](void* memory) { ::operator delete(memory, alignment); }}, bytes);
+}
+
+owned_bytes allocate_sparse(std::size_t bytes) {
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) {
+    throw error(errc::out_of_memory,
+                concat("the system has no address range for a body of ", bytes, " bytes"));
+  }
+  return bytes_of({at, [bytes](void* memory) { ::munmap(memory, bytes); }}, bytes);
 }
 
 } // namespace saeta::ipc::detail

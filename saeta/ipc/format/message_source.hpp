@@ -132,8 +132,9 @@ private:
   /// The columns that a message has; null for a dictionary that nobody reads.
   [[nodiscard]] const column_tree* tree_of(const message_header& header);
   void read_body(const found_message& at, const column_tree* tree, source_message& message);
-  /// Reads only the ranges of the projected columns. Returns false if they are half of the body or more.
-  bool read_some(const found_message& at, const column_tree& tree, source_message& message) const;
+  /// The ranges of the projected columns in the body of a batch; nullopt if they are half of it or more.
+  [[nodiscard]] std::optional<std::vector<buffer_place>> few_ranges(const batch_layout& layout,
+                                                                    const column_tree& tree) const;
   /// Waits for a body. @throws error format if the source does not have all of it. @param kept  whether it
   /// will be read.
   void bring_body(const found_message& at, bool kept) const;

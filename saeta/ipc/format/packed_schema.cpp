@@ -5,7 +5,6 @@
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/metadata_encoder.hpp"
-#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"
 

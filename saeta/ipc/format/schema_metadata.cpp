@@ -1,5 +1,3 @@
-#include "saeta/ipc/format/schema_metadata.hpp"
-
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/symbols/symbol_arrays.hpp"

@@ -171,12 +171,9 @@ private:
     const std::size_t width = array.type.offset_width();
     const std::int64_t first = read_offset(array.buffers[1].data(), width, 0);
     const std::int64_t last = read_offset(array.buffers[1].data(), width, array.length);
-    const bool bytes = array.children.empty();
-    const std::int64_t limit = bytes ? std::ssize(array.buffers[2]) : array.children.front().length;
-    if (first < 0 || last < first || last > limit) {
-      throw error(errc::format, concat("the offsets of its first and last value are ", first, " and ", last,
-                                       ", there are ", limit, bytes ? " bytes" : " values"));
-    }
+    static_cast<void>(pointed_by(
+        first, last, array.children.empty() ? std::ssize(array.buffers[2]) : array.children.front().length,
+        array.type));
   }
 
   static void require_runs(const host_array& array) {

@@ -51,7 +51,6 @@ private:
         pieces_.decoders.empty() || codec_ == body_codec::none ? nullptr : pieces_.decoders[piece].get();
     body_ = message.body;
     body_bytes_ = layout->body_bytes;
-    pieces_.body_end[piece] = body_ + static_cast<std::uint64_t>(body_bytes_);
     pieces_.body_bytes[piece] = static_cast<std::uint64_t>(body_bytes_);
     nodes_ = layout->nodes;
     buffers_ = layout->buffers;
@@ -330,13 +329,9 @@ private:
 } // namespace
 
 void name_pointed(const data_type& type, piece_span& span, std::int64_t first, std::int64_t last) {
-  if (first < 0 || last < first || last > span.pointed) {
-    throw error(errc::format,
-                concat("the offsets of its first and last value are ", first, " and ", last, ", there are ",
-                       span.pointed, type.children().empty() ? " bytes" : " values"));
-  }
-  span.pointed_first = first;
-  span.pointed = last - first;
+  const child_rows pointed = pointed_by(first, last, span.pointed, type);
+  span.pointed_first = pointed.first;
+  span.pointed = pointed.count;
 }
 
 void piece_table::shorten(std::size_t count) {
@@ -349,7 +344,6 @@ void piece_table::resize_lists() {
   decoders.resize(decoders.empty() ? 0 : count);
   rows.resize(count);
   batch_rows.resize(count);
-  body_end.resize(count);
   body_bytes.resize(count);
   spans.resize(checked_mul(count, tree->nodes.size(), "pieces of columns"));
   variadic.resize(tree->views == 0 ? 0 : count);

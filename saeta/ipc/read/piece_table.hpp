@@ -44,9 +44,8 @@ struct piece_table {
   std::function<std::string(const planned_message& message)> label; ///< for errors
   std::vector<std::int64_t> rows;                                   ///< that are read of each message
   std::vector<std::int64_t> batch_rows;                             ///< that each one has
-  std::vector<std::uint64_t> body_end; ///< of each message, position in the source
-  std::vector<std::uint64_t> body_bytes;
-  std::vector<piece_span> spans;                      ///< message by message, node by node
+  std::vector<std::uint64_t> body_bytes;                            ///< of each message
+  std::vector<piece_span> spans;                                    ///< message by message, node by node
   std::vector<std::vector<variadic_buffer>> variadic; ///< of each message; empty if the tree has no views
   /// The compressed buffers that are read of each message. Their positions, and those of the message's spans
   /// and variadic buffers, count from 0 until packed_bodies::place assigns the final ones.

@@ -68,14 +68,9 @@ private:
     if (of.type.offset_width() == 0) {
       return;
     }
-    const bool bytes = of.type.children().empty();
-    const std::int64_t limit = bytes ? std::ssize(of.buffers[2]) : of.children[0].length;
-    if (pointed.first < 0 || pointed.count < 0 || pointed.first > limit ||
-        pointed.count > limit - pointed.first) {
-      throw error(errc::format,
-                  concat("the offsets of its first and last value are ", pointed.first, " and ",
-                         pointed.first + pointed.count, ", there are ", limit, bytes ? " bytes" : " values"));
-    }
+    static_cast<void>(pointed_by(pointed.first, pointed.first + pointed.count,
+                                 of.children.empty() ? std::ssize(of.buffers[2]) : of.children[0].length,
+                                 of.type));
   }
 
   static std::int64_t nulls_of(const host_array& of, std::int64_t offset, std::int64_t length) {

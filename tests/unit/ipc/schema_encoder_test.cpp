@@ -3,7 +3,6 @@
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/metadata_encoder.hpp"
-#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "support/arrays.hpp"
 #include "support/libarrow_schema.hpp"

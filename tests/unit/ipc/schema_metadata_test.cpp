@@ -2,8 +2,8 @@
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_source.hpp"
-#include "saeta/ipc/format/schema_metadata.hpp"
 #include "saeta/symbols/symbols.hpp"
 #include "support/golden_files.hpp"
 #include "support/libarrow_schema.hpp"
