@@ -10,26 +10,19 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 namespace saeta::ipc {
 namespace {
-
-/// The field nodes that a column has in a batch.
-std::size_t count_nodes(const data_type& type) {
-  std::size_t nodes = 1;
-  for (const field& child : type.children()) {
-    nodes += count_nodes(child.type);
-  }
-  return nodes;
-}
 
 std::vector<column_summary> describe(const detail::source_schema& source) {
   std::vector<column_summary> columns;
   for (std::size_t i = 0; i < source.fields.fields.size(); ++i) {
     const field& field = source.fields.fields[i];
-    const bool encoded = field.type.value_type() != nullptr;
-    columns.push_back(
-        {field.name, field.type.name(), field.nullable, !source.obstacles.contains(i), 0, encoded ? 0 : -1});
+    columns.push_back({field.name, field.type.name(), field.nullable, !source.obstacles.contains(i), 0, -1});
   }
   return columns;
 }
@@ -43,19 +36,15 @@ std::int16_t version_of(const detail::message_source& messages) {
                   detail::version_4);
 }
 
-void add_batch(file_summary& summary, const schema& described, const detail::batch_layout& batch) {
+void add_batch(file_summary& summary, const detail::column_tree& tree, const detail::batch_layout& batch) {
   summary.metadata_version = version_name(batch.version);
   if (summary.batch_rows.empty()) {
     summary.compression = name_of(batch.codec);
   }
-  std::size_t node = 0;
   for (std::size_t i = 0; i < summary.columns.size(); ++i) {
-    if (node >= batch.nodes.size()) {
-      throw error(errc::format, concat("column '", summary.columns[i].name, "' is missing"));
-    }
+    const detail::tree_node& node = tree.nodes[tree.roots[i]];
     summary.columns[i].nulls =
-        checked_add(summary.columns[i].nulls, batch.nodes[node].null_count, "null count");
-    node += count_nodes(described.fields[i].type);
+        checked_add(summary.columns[i].nulls, batch.nodes[node.row].null_count, "null count");
   }
   summary.batch_rows.push_back(batch.rows);
 }
@@ -72,15 +61,12 @@ public:
     size = checked_add(layout.is_delta ? size : 0, layout.rows, "values of a dictionary");
   }
 
-  void show(file_summary& summary, const detail::message_source& messages) const {
-    const auto fields =
-        detail::schema_table(messages.format(), messages.front()).tables(detail::schema_fields);
+  void show(file_summary& summary, const detail::read_columns& columns) const {
     for (std::size_t i = 0; i < summary.columns.size(); ++i) {
-      const auto encoding = fields[i].table(detail::field_dictionary);
-      const auto entry =
-          encoding ? sizes_.find(encoding->scalar<std::int64_t>(detail::encoding_id, 0)) : sizes_.end();
-      if (entry != sizes_.end()) {
-        summary.columns[i].dictionary_values = entry->second;
+      const std::size_t number = columns.tree.nodes[columns.tree.roots[i]].dictionary;
+      if (number != detail::no_node) {
+        const auto entry = sizes_.find(columns.dictionaries.ids[number]);
+        summary.columns[i].dictionary_values = entry == sizes_.end() ? 0 : entry->second;
       }
     }
   }
@@ -99,7 +85,7 @@ detail::source_schema schema_of(const detail::message_source& messages, const st
 
 file_summary summary_of(const detail::source& from) {
   detail::message_source messages(from, std::nullopt);
-  const detail::source_schema described = schema_of(messages, from->name());
+  detail::source_schema described = schema_of(messages, from->name());
 
   file_summary summary;
   summary.format = messages.format();
@@ -107,13 +93,16 @@ file_summary summary_of(const detail::source& from) {
   summary.metadata_version = version_name(version_of(messages));
   summary.metadata = described.fields.metadata;
   summary.columns = describe(described);
+  std::vector<int> all(summary.columns.size());
+  std::iota(all.begin(), all.end(), 0);
+  messages.project(std::make_shared<const schema_index>(std::move(described.fields)), std::move(all));
   dictionary_sizes sizes;
   try {
     while (const auto message = messages.next()) {
       if (message->layout.dictionary) {
         sizes.add(message->layout);
       } else {
-        add_batch(summary, described.fields, message->layout);
+        add_batch(summary, messages.columns(message->layout.version).tree, message->layout);
       }
       messages.accept();
     }
@@ -121,7 +110,7 @@ file_summary summary_of(const detail::source& from) {
     rethrow(failure, concat(from->name(), ": batch ", summary.batch_rows.size()));
   }
   summary.bytes = from->size();
-  sizes.show(summary, messages);
+  sizes.show(summary, messages.columns(detail::version_5));
   return summary;
 }
 
