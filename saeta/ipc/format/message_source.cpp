@@ -546,7 +546,7 @@ namespace {
 
 constexpr std::align_val_t alignment{64};
 
-owned_bytes bytes_of(std::shared_ptr<void> owner, std::size_t bytes) {
+owned_bytes bytes_of(const std::shared_ptr<void>& owner, std::size_t bytes) {
   return {{static_cast<std::byte*>(owner.get()), bytes}, owner};
 }
 

@@ -300,7 +300,7 @@ table add_batch(flat_builder& to, const packed_rows& batch, body_codec codec) {
   if (views) {
     slots.push_back(flat_builder::offset(batch_variadic_counts));
   }
-  const table header = to.add_table(slots);
+  table header = to.add_table(slots);
   to.add_structs(header.place(batch_nodes), std::span(batch.nodes));
   to.add_structs(header.place(batch_buffers), std::span(batch.buffers));
   if (views) {

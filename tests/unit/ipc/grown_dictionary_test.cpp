@@ -10,6 +10,7 @@
 #include <arrow/ipc/dictionary.h>
 #include <arrow/ipc/writer.h>
 
+#include <array>
 #include <limits>
 
 namespace saeta::ipc {
@@ -33,7 +34,10 @@ protected:
   /// Returns a stream with a run-end encoded dictionary of `first` entries, a delta of `more` entries, and
   /// indices.
   static std::string grown_by(std::int16_t first, std::int16_t more, const std::vector<std::int32_t>& rows) {
-    const auto dictionary = one_run(first, 1);
+    return grown(one_run(first, 1), one_run(more, 2), rows);
+  }
+  static std::string grown(const std::shared_ptr<arrow::Array>& dictionary,
+                           const std::shared_ptr<arrow::Array>& more, const std::vector<std::int32_t>& rows) {
     arrow::Int32Builder numbers;
     check(numbers.AppendValues(rows), "rows");
     const auto type = arrow::dictionary(arrow::int32(), dictionary->type());
@@ -51,7 +55,7 @@ protected:
     std::vector<arrow::ipc::IpcPayload> messages(4);
     check(arrow::ipc::GetSchemaPayload(*described, options, fields, &messages[0]), "schema");
     check(arrow::ipc::GetDictionaryPayload(0, false, dictionary, options, &messages[1]), "dictionary");
-    check(arrow::ipc::GetDictionaryPayload(0, true, one_run(more, 2), options, &messages[2]), "delta");
+    check(arrow::ipc::GetDictionaryPayload(0, true, more, options, &messages[2]), "delta");
     check(arrow::ipc::GetRecordBatchPayload(*batch, options, &messages[3]), "batch");
     for (const auto& each : messages) {
       check(target->WritePayload(each), "message");
@@ -143,6 +147,31 @@ TEST_F(grown_dictionaries, of_any_type_are_equal_in_views_and_copies) {
         EXPECT_TRUE(support::same_contents(seen, source)) << label;
       }
     }
+  }
+}
+
+TEST_F(grown_dictionaries, of_lists_may_begin_behind_the_first_value_of_a_part) {
+  const auto lists = [](const std::vector<std::vector<std::int8_t>>& of) {
+    arrow::ListBuilder made(arrow::default_memory_pool(), std::make_shared<arrow::Int8Builder>());
+    for (const auto& values : of) {
+      check(made.Append(), "list");
+      check(static_cast<arrow::Int8Builder*>(made.value_builder())->AppendValues(values), "values");
+    }
+    return take(made.Finish(), "lists");
+  };
+  const std::vector<std::int32_t> rows{0, 1, 2, 3};
+  const std::string expected = grown(lists({{1, 2}, {3}}), lists({{5, 6}, {7}}), rows);
+  std::string bytes = grown(lists({{1, 2}, {3}}), lists({{4, 5, 6}, {7}}), rows);
+  const std::array<std::int32_t, 3> offsets{0, 3, 4};
+  const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(offsets.data()), sizeof offsets));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 1;
+  for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+    const auto read = [&](const std::string& of) {
+      return reader::open(std::as_bytes(std::span(of)), nullptr, {.copy = copy, .combine_chunks = false})
+          ->read_all(ctx());
+    };
+    EXPECT_TRUE(support::same_contents(read(bytes), read(expected)));
   }
 }
 
