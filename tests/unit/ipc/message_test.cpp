@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/write/sinks.hpp"
 
@@ -148,6 +149,15 @@ TEST_F(messages, a_file_can_not_replace_a_dictionary) {
   EXPECT_ERROR(
       read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]), {.columns = {{"words"}}}),
       format, "bytes: batch 0: a dictionary occurs twice, which is not allowed in a file");
+}
+
+TEST_F(messages, a_schema_has_no_body) {
+  std::string bytes = write_bytes(numbers(1), {container::stream});
+  const auto flat = std::as_bytes(std::span(bytes)).subspan(detail::prefix_bytes);
+  const auto at = detail::flat_table::root(flat).place(detail::message_body_bytes);
+  ASSERT_TRUE(at.has_value());
+  bytes[detail::prefix_bytes + *at] = 64;
+  EXPECT_ERROR(read_bytes(bytes), format, "bytes: its first message, the schema, has a body of 64 bytes");
 }
 
 TEST_F(messages, a_batch_must_have_every_column) {
