@@ -14,19 +14,25 @@ bool little_endian(const flat_table& schema) {
   return schema.scalar<std::int16_t>(schema_endianness, 0) == 0;
 }
 
-/// Plans take version 5 alone.
-bool is_planned(const message_header& header) { return header.version == version_5; }
-
-/// Whether the first batch of a file has the version and the form that plans take. True for a broken message,
-/// because reading it reports the error.
-bool is_planned(source_window& from, const planned_message& first) {
-  const auto bytes = from.read(first.metadata, first.metadata_bytes);
+/// Reads the header of a message. Returns nullopt if a plan can't take it: plans take version 5 alone.
+std::optional<message_header> read_planned(source_window& from, const planned_message& message) {
+  const auto bytes = from.read(message.metadata, message.metadata_bytes);
   const std::int64_t flat = read_prefix(bytes);
-  if (flat <= 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
-    return flat >= 0;
+  if (flat < 0) {
+    return std::nullopt;
   }
+  if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+    throw error(errc::format,
+                concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
+  }
+  const message_header header = read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat)));
+  return header.version == version_5 ? std::optional(header) : std::nullopt;
+}
+
+/// The same for the first batch of a file. A broken one is taken, because reading it reports the error.
+bool is_planned(source_window& from, const planned_message& first) {
   try {
-    return is_planned(read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat))));
+    return read_planned(from, first).has_value();
   } catch (const error&) {
     return true;
   }
@@ -58,21 +64,17 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
   for (std::size_t i = 0; i < dictionaries.size(); ++i) {
     planned_message message =
         message_at(dictionaries[i], from.size(), [&] { return concat(name, ": dictionary ", i); });
-    const auto bytes = from.read(message.metadata, message.metadata_bytes);
-    const std::int64_t flat = read_prefix(bytes);
-    if (flat <= 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
-      return std::nullopt;
-    }
     message.order = i;
-    const auto metadata = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
-    const message_header header = read_header(metadata);
-    if (!is_planned(header) || header.kind != message_kind::dictionary_batch) {
-      return std::nullopt;
+    try {
+      const auto header = read_planned(from, message);
+      if (!header || header->kind != message_kind::dictionary_batch) {
+        return std::nullopt;
+      }
+      const batch_layout values = read_layout(*header);
+      messages.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
+    } catch (const error& failure) {
+      rethrow(failure, concat(name, ": dictionary ", i));
     }
-    const batch_layout values = read_layout(header);
-    message.metadata += prefix_bytes;
-    message.metadata_bytes = static_cast<std::size_t>(flat);
-    messages.dictionaries.push_back({message, values.dictionary.value(), values.is_delta});
   }
   const auto batches = footer.view<message_block>(footer_batches);
   const auto count = static_cast<std::int64_t>(batches.size());
@@ -81,7 +83,6 @@ std::optional<planned_messages> find_in_file(source_window& from, const flat_tab
     const message_block block = batches[static_cast<std::size_t>(i)];
     planned_message message = message_at(block, from.size(), [&] { return concat(name, ": batch ", i); });
     message.order = dictionaries.size() + messages.batches.size();
-    message.prefixed = true;
     message.number = i;
     messages.batches.push_back(message);
   }
@@ -122,11 +123,11 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     }
     const auto metadata = bytes.subspan(prefix_bytes, metadata_bytes);
     const message_header header = read_header(metadata);
-    if (!is_planned(header)) {
+    if (header.version != version_5) {
       return std::nullopt;
     }
-    const planned_message message{.metadata = position + prefix_bytes,
-                                  .metadata_bytes = metadata_bytes,
+    const planned_message message{.metadata = position,
+                                  .metadata_bytes = prefix_bytes + metadata_bytes,
                                   .body = position + prefix_bytes + metadata_bytes,
                                   .order = order++,
                                   .body_bytes = static_cast<std::uint64_t>(header.body_bytes),
@@ -176,23 +177,11 @@ std::span<const std::byte> source_window::read(std::uint64_t position, std::size
 
 std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
                                                const column_tree& tree) {
-  auto bytes = from.read(message.metadata, message.metadata_bytes);
-  if (message.prefixed) {
-    const std::int64_t flat = read_prefix(bytes);
-    if (flat < 0) {
-      return std::nullopt;
-    }
-    if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
-      throw error(errc::format,
-                  concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
-    }
-    bytes = bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat));
-  }
-  const message_header header = read_header(bytes);
-  if (!is_planned(header)) {
+  const auto header = read_planned(from, message);
+  if (!header) {
     return std::nullopt;
   }
-  const batch_layout layout = read_layout(header, &tree);
+  const batch_layout layout = read_layout(*header, &tree);
   layout.require_entries(tree);
   if (message.body > message.end ||
       static_cast<std::uint64_t>(layout.body_bytes) > message.end - message.body) {

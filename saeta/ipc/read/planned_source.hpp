@@ -54,11 +54,10 @@ private:
 };
 
 struct planned_message {
-  std::uint64_t metadata = 0; ///< position in the source where its FlatBuffer begins
+  std::uint64_t metadata = 0; ///< position in the source where its prefix begins
   std::size_t metadata_bytes = 0;
   std::uint64_t body = 0; ///< position in the source
   std::size_t order = 0;
-  bool prefixed = false;          ///< `metadata` begins with the prefix and may end with padding
   std::uint64_t body_bytes = 0;   ///< as the footer of a file or the message of a stream claims
   std::uint64_t begin = 0;        ///< position where its source begins, if several are read as one
   std::uint64_t end = 0;          ///< position where its source ends
