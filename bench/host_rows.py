@@ -4,6 +4,7 @@
     host_rows.py [--rows N] [--rounds N]
 
 The table has five columns: two of int64, one of float64, one of float32, and strings of about eight letters.
+The joined tables are all of its rows in 1,000 parts, or 1,000 parts of 64 rows.
 Each operation runs once for each library in each round, one after the other, so that all see the same
 machine. The program checks that the results are equal, and prints the median of the rounds in milliseconds
 and the median of the ratios to pyarrow.
@@ -41,17 +42,28 @@ def data(rows: int) -> pa.Table:
     )
 
 
+def joins(source: pa.Table, rows: int) -> dict[str, Callable[[], Any]]:
+    """Returns for each library the join of many tables of some rows."""
+    parts = [source.slice(number * rows, rows) for number in range(TABLES)]
+    tables, frames = [sa.table(part, "host") for part in parts], [pl.DataFrame(part) for part in parts]
+    return {
+        "saeta": lambda: sa.concat_tables(tables).combine_chunks(),
+        "pyarrow": lambda: pa.concat_tables(parts).combine_chunks(),
+        "polars": lambda: pl.concat(frames, rechunk=True),
+    }
+
+
 def operations(source: pa.Table) -> dict[str, dict[str, Callable[[], Any]]]:
     """Returns for each operation what each library does."""
     random = np.random.default_rng(9)
     mask = random.random(len(source)) < 0.5
     picked = random.integers(0, len(source), len(source) // 4)
     table, frame, numbers = sa.table(source, "host"), pl.DataFrame(source), source.select(range(4))
-    parts = [source.slice(first * 64, 64) for first in range(TABLES)]
-    tables, frames = [sa.table(part, "host") for part in parts], [pl.DataFrame(part) for part in parts]
     arrow_mask, arrow_picked, polars_mask = pa.array(mask), pa.array(picked), pl.Series(mask)
     ours, polars = table.select(list(range(4))), pl.DataFrame(numbers)
     return {
+        f"join {TABLES} tables": joins(source, len(source) // TABLES),
+        "join small tables": joins(source, 64),
         "filter": {
             "saeta": lambda: table.filter(mask),
             "pyarrow": lambda: source.filter(arrow_mask),
@@ -71,11 +83,6 @@ def operations(source: pa.Table) -> dict[str, dict[str, Callable[[], Any]]]:
             "saeta": lambda: ours.take(picked),
             "pyarrow": lambda: numbers.take(arrow_picked),
             "polars": lambda: polars[picked],
-        },
-        f"join {TABLES} tables": {
-            "saeta": lambda: sa.concat_tables(tables).combine_chunks(),
-            "pyarrow": lambda: pa.concat_tables(parts).combine_chunks(),
-            "polars": lambda: pl.concat(frames, rechunk=True),
         },
         "pickle round trip": {
             "saeta": lambda: pickle.loads(pickle.dumps(table, 5)),

@@ -379,7 +379,7 @@ void column::count_nulls(std::span<const column> of) {
     return;
   }
   const std::shared_ptr<context>& ctx = unknown.front()->ctx_;
-  storage_reads memory;
+  storage_reads memory(ctx->work_stream());
   for (const column* const column : unknown) {
     memory.add(column->validity());
   }

@@ -96,7 +96,7 @@ public:
       : ctx_(std::move(ctx)), ranges_(ranges) {}
 
   bool run() {
-    storage_reads memory;
+    storage_reads memory(ctx_->work_stream());
     for (const row_range& range : ranges_) {
       append_reads(*range.left, memory);
       append_reads(*range.right, memory);

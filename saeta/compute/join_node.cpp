@@ -35,7 +35,7 @@ public:
       return;
     }
     const stream_ref work = ctx->work_stream();
-    storage_reads memory;
+    storage_reads memory(work);
     for (const question& question : questions_) {
       memory.add(*question.values);
     }

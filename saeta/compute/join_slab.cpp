@@ -2,12 +2,14 @@
 
 #include "saeta/base/checked.hpp"
 #include "saeta/compute/alignment.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/memory/device_copy.hpp"
 #include "saeta/staging/kernel_step.hpp"
 #include "saeta/transfer/host_array.hpp"
 #include "saeta/transfer/upload.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace saeta {
@@ -248,8 +250,8 @@ buffer join_slab::in_slab(const slab_place& at) const {
              : buffer();
 }
 
-/// Appends the buffers of a piece that the steps will read.
-void join_slab::append_sources(const joined& of, std::size_t piece,
+/// Appends the buffers of a piece that the steps will read, if `reads` needs them.
+void join_slab::append_sources(const joined& of, std::size_t piece, const storage_reads& reads,
                                std::vector<const buffer*>& sources) const {
   if (of.node->rows == 0) {
     return;
@@ -259,7 +261,7 @@ void join_slab::append_sources(const joined& of, std::size_t piece,
     const auto buffers = span.of->buffers();
     for (std::size_t i = 0; i < of.buffers.size(); ++i) {
       const bool read = of.buffers[i].present() && (i != 0 || !validity || copies_validity(span));
-      if (read && buffers[i].present()) {
+      if (read && reads.needs(buffers[i])) {
         sources.push_back(&buffers[i]);
       }
     }
@@ -268,7 +270,7 @@ void join_slab::append_sources(const joined& of, std::size_t piece,
     }
   }
   for (const joined& child : of.children) {
-    append_sources(child, piece, sources);
+    append_sources(child, piece, reads, sources);
   }
 }
 
@@ -277,13 +279,13 @@ std::vector<use> join_slab::uses(const std::vector<joined>& of, std::size_t firs
   // A token takes storages in the order in which they were made. Those of a piece were mostly made after those
   // of the piece before it, so they are sorted piece by piece. The slab comes last.
   const auto by_age = [](const buffer* source) { return source->owner()->generation(); };
-  storage_reads reads;
+  storage_reads reads(ctx_->work_stream());
   reads.uses().reserve(of.size() * (end_ - first_) + plain_.size() - first + 1);
   std::vector<const buffer*> sources;
   for (std::size_t piece = first_; piece < end_; ++piece) {
     sources.clear();
     for (const joined& column : of) {
-      append_sources(column, piece, sources);
+      append_sources(column, piece, reads, sources);
     }
     if (!std::ranges::is_sorted(sources, {}, by_age)) {
       std::ranges::sort(sources, {}, by_age);
@@ -350,8 +352,27 @@ void join_slab::append_copies(std::size_t first, std::size_t end, std::byte* sla
   }
 }
 
+/// Whether threads of the host share the steps.
+bool join_slab::is_shared() const {
+  constexpr std::size_t least_shared = std::size_t{4} << 20;
+  return ctx_->on_host() && slab_.size() >= least_shared;
+}
+
+void join_slab::launch_on_threads(std::span<const join_step> steps) const {
+  const std::size_t part_steps = std::clamp<std::size_t>(steps.size() / 32, 1, 16);
+  thread_pool threads;
+  threads.run((steps.size() + part_steps - 1) / part_steps, [&](std::size_t, std::size_t part) {
+    const std::size_t first = part * part_steps;
+    const auto some = steps.subspan(first, std::min(part_steps, steps.size() - first));
+    ctx_->kernels().join(ctx_->work_stream().native_handle(), some, some.data());
+  });
+}
+
 /// Uploads the steps and queues their kernel.
-void join_slab::launch(std::vector<join_step>& steps) const {
+void join_slab::launch(std::vector<join_step> steps) const {
+  if (is_shared()) {
+    return launch_on_threads(steps);
+  }
   const stream_ref work = ctx_->work_stream();
   number_tiles(steps);
   const device_copy<join_step> uploaded(ctx_, steps);
@@ -368,7 +389,7 @@ void join_slab::copy(std::size_t first, std::size_t end) const {
   std::vector<join_step> steps;
   steps.reserve(end - first);
   append_copies(first, end, token.span<std::byte>(slab_).data(), steps);
-  launch(steps);
+  launch(std::move(steps));
   token.finish();
 }
 
@@ -399,16 +420,22 @@ void join_slab::run(std::vector<joined>& of) {
   use_token token(work, uses(of, left));
   auto* const slab = token.span<std::byte>(slab_).data();
   ctx_->copies().fill(slab, 0, plan.zeroed_bytes, work);
-  plan_.plan().steps.reserve(2 * of.size() * (end_ - first_));
+  // One thread of the host takes steps while they are in its cache.
+  const std::size_t most_steps =
+      ctx_->on_host() && !is_shared() ? 256 : std::numeric_limits<std::size_t>::max();
   for (joined& column : of) {
     add_steps(column);
+    if (plan.steps.size() > most_steps) {
+      launch(finished_steps(slab, plan.tables.data()));
+      plan_.clear_steps();
+    }
   }
   plan_.clear_padding();
   const device_copy<std::int64_t> tables(ctx_, plan.tables);
   use_token named(work, {reads(tables.memory())});
   std::vector<join_step> steps = finished_steps(slab, plan.tables.empty() ? nullptr : tables.data(named));
   append_copies(left, plain_.size(), slab, steps);
-  launch(steps);
+  launch(std::move(steps));
   counted_.resize(plan.counters);
   if (plan.counters != 0) {
     ctx_->copies().read_scalars(counted_, reinterpret_cast<const std::int64_t*>(slab + plan.counters_at),

@@ -70,12 +70,15 @@ private:
   void run(std::vector<joined>& of);
   [[nodiscard]] std::vector<join_step> finished_steps(std::byte* slab, const std::int64_t* tables) const;
   void require_aligned(const join_step& step) const;
-  void append_sources(const joined& of, std::size_t piece, std::vector<const buffer*>& sources) const;
+  void append_sources(const joined& of, std::size_t piece, const storage_reads& reads,
+                      std::vector<const buffer*>& sources) const;
   [[nodiscard]] std::vector<use> uses(const std::vector<joined>& of, std::size_t first) const;
   void append_uses(std::size_t first, std::size_t end, std::vector<use>& uses) const;
   void append_copies(std::size_t first, std::size_t end, std::byte* slab,
                      std::vector<join_step>& steps) const;
-  void launch(std::vector<join_step>& steps) const;
+  [[nodiscard]] bool is_shared() const;
+  void launch_on_threads(std::span<const join_step> steps) const;
+  void launch(std::vector<join_step> steps) const;
   void copy(std::size_t first, std::size_t end) const;
   [[nodiscard]] std::size_t copy_large_parts() const;
   [[nodiscard]] buffer in_slab(const slab_place& at) const;

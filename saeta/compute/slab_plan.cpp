@@ -160,6 +160,11 @@ void slab_plan::add_run_ends(const piece_rows& piece, const piece_rows& ends, st
   step.run_ends = {.first_row = piece.first, .rows = piece.rows, .base = piece.row_base};
 }
 
+void slab_plan::clear_steps() noexcept {
+  made_.steps.clear();
+  made_.fills.clear();
+}
+
 void slab_plan::clear_padding() {
   if (made_.zeroed_bytes == made_.slab_bytes) {
     return;

@@ -113,6 +113,8 @@ public:
   /// @param ends  the run ends that cover the rows of `piece`
   void add_run_ends(const piece_rows& piece, const piece_rows& ends, std::int32_t width,
                     const slab_place& to);
+  /// Forgets the steps, which the caller has carried out. Pieces that follow belong to other columns.
+  void clear_steps() noexcept;
   /// Zeroes the padding after places that do not end at a multiple of it.
   void clear_padding();
 

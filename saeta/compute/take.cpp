@@ -174,7 +174,7 @@ batch take_whole(const std::shared_ptr<context>& ctx, const pieces_of_columns& c
   for (const std::vector<column>& pieces : columns) {
     nodes.push_back(node_of(pieces, shared, owns_bytes));
   }
-  storage_reads sources;
+  storage_reads sources(ctx->work_stream());
   for (const std::vector<column>& pieces : columns) {
     for (const column& piece : pieces) {
       append_sources(piece, owns_bytes, sources);

@@ -5,6 +5,7 @@
 #include "saeta/device/unaligned.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <type_traits>
@@ -96,13 +97,22 @@ void join_bits(const join_step& step) noexcept {
   }
 }
 
-/// Unsigned, so that offsets that were never validated wrap. Signed overflow would be undefined.
+/// Unsigned, so that offsets that were never validated wrap. Signed overflow would be undefined. Blocks of a
+/// constant size become vector instructions.
 template <class Offset>
 void add(const join_step& step) noexcept {
-  for (std::int64_t i = 0; i < step.count; ++i) {
-    store_unaligned(
-        step.target, i,
-        static_cast<Offset>(load_unaligned<Offset>(step.source, i) + static_cast<Offset>(step.add.addend)));
+  constexpr std::size_t length = 64 / sizeof(Offset);
+  using block = std::array<Offset, length>;
+  const auto addend = static_cast<Offset>(step.add.addend);
+  const auto sum = [addend](Offset offset) { return static_cast<Offset>(offset + addend); };
+  const std::int64_t blocks = step.count / static_cast<std::int64_t>(length);
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    auto offsets = load_unaligned<block>(step.source, i);
+    std::ranges::transform(offsets, offsets.begin(), sum);
+    store_unaligned(step.target, i, offsets);
+  }
+  for (std::int64_t i = blocks * static_cast<std::int64_t>(length); i < step.count; ++i) {
+    store_unaligned(step.target, i, sum(load_unaligned<Offset>(step.source, i)));
   }
 }
 

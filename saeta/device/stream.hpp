@@ -81,6 +81,11 @@ private:
   std::uint64_t id_;
 };
 
+/// Whether work has ended when the call that queues it returns, as on streams of the host.
+[[nodiscard]] inline bool is_immediate(const stream_ref& stream) noexcept {
+  return stream.owner().device().kind == device_kind::cpu;
+}
+
 class stream {
 public:
   /// Creates a non-blocking stream. @throws error invalid_argument if `owner` is null.

@@ -106,6 +106,9 @@ public:
   [[nodiscard]] const std::string& tag() const noexcept { return block_.label.name(); }
   [[nodiscard]] bool external() const noexcept { return external_; }
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
+  /// Whether nobody writes the bytes, now or later: read-only memory of others that was complete when a
+  /// context of the host adopted it.
+  [[nodiscard]] bool constant() const noexcept { return constant_; }
   /// Unique in the process, and never reused.
   [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
@@ -115,11 +118,12 @@ private:
   template <class Make>
   storage(const std::shared_ptr<context>& ctx, Make make);
 
+  bool external_ = false;
+  bool constant_ = false;
+  mutability access_ = mutability::writable;
   std::shared_ptr<context> context_;
   block block_;
   resource* from_ = nullptr; ///< takes the block back; null: external memory
-  bool external_ = false;
-  mutability access_ = mutability::writable;
   std::shared_ptr<void> keepalive_;
   ordering_state ordering_;
   ledger::entry entry_;

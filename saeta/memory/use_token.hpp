@@ -67,8 +67,17 @@ struct use {
 /// @endcode
 class storage_reads {
 public:
+  storage_reads() = default;
+  /// Leaves out constant memory if work on the stream has ended when its call returns. Such reads need no
+  /// order, and a thousand tables of pyarrow have thousands of storages. The caller keeps the memory.
+  explicit storage_reads(const stream_ref& by) : all_(!is_immediate(by)) {}
+
+  /// Whether a token over the reads has to name the memory.
+  [[nodiscard]] bool needs(const buffer& of) const noexcept {
+    return of.present() && (all_ || !of.owner()->constant());
+  }
   void add(const buffer& of) {
-    if (of.present() && (is_newest(*of.owner()) || is_unknown(*of.owner()))) {
+    if (needs(of) && (is_newest(*of.owner()) || is_unknown(*of.owner()))) {
       uses_.push_back(reads(buffer(of.owner())));
     }
   }
@@ -91,6 +100,7 @@ private:
     return known_.insert(&added).second;
   }
 
+  bool all_ = true;
   std::uint64_t newest_ = 0;
   std::size_t noted_ = 0; ///< the first of these are in `known_`
   std::unordered_set<const storage*> known_;

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import saeta as sa
+from arrow_data import arrays, nested, nested_twice
 
 
 def chunked(*values, type=None):  # noqa: A002
@@ -158,3 +159,17 @@ def test_masks_and_offsets_of_several_chunks(anywhere):
     ).offsets_and_values()
     assert offsets.to_pylist() == [0, 2, 2, 3]
     assert bytes(letters.to_pylist()) == b"abc"
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["one_thread", "threads"])
+def test_hundreds_of_pieces_of_every_type(anywhere, long):
+    """The host takes a part of the steps at a time, and threads share those of a join of many bytes."""
+    rows = 700
+    columns = {**arrays(rows), **nested(rows), **nested_twice(rows)}
+    if long:
+        columns["text"] = pa.array([chr(97 + number % 26) * 8000 for number in range(rows)])
+    source = pa.table(columns)
+    table = sa.table(source, anywhere)
+    pieces = sa.concat_tables([table[first : first + 2] for first in range(1, rows, 2)])
+    assert len(pieces.to_batches()) > 256
+    assert pieces.combine_chunks().equals(table[1:])

@@ -349,7 +349,7 @@ void column_checker::check(std::span<const column> columns, std::span<const fiel
   if (std::ranges::none_of(columns, may_refer_elsewhere)) {
     return; // plain values: a table may have thousands of such columns
   }
-  storage_reads memory;
+  storage_reads memory(ctx_->work_stream());
   for (const column& column : columns) {
     append_reads(column, memory);
   }

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -311,6 +312,51 @@ TEST(use_token, gives_no_write_access_to_read_only_memory) {
       }
     }
   }
+}
+
+buffer adopted(const std::shared_ptr<context>& ctx, std::span<std::uint8_t> bytes, mutability access) {
+  external_memory lent;
+  lent.pointer = bytes.data();
+  lent.bytes = bytes.size();
+  lent.device = ctx->device();
+  lent.kind = memory_kind::host;
+  lent.keepalive = std::make_shared<int>();
+  lent.access = access;
+  return buffer::adopt(ctx, std::move(lent));
+}
+
+TEST(constant_memory, is_read_only_memory_of_others_that_no_work_fills) {
+  const auto ctx = context::create(make_host_backend());
+  std::array<std::uint8_t, 64> bytes{7};
+  EXPECT_TRUE(adopted(ctx, bytes, mutability::read_only).owner()->constant());
+  EXPECT_FALSE(adopted(ctx, bytes, mutability::writable).owner()->constant());
+  EXPECT_FALSE(buffer::allocate(ctx, 64, ctx->work_stream()).owner()->constant());
+  const auto device = context::create(sim::device::create({.seed = 1}));
+  EXPECT_FALSE(adopted(device, bytes, mutability::read_only).owner()->constant()) << "streams may read it";
+}
+
+TEST(constant_memory, is_read_on_the_host_without_being_named) {
+  const auto ctx = context::create(make_host_backend());
+  std::array<std::uint8_t, 64> bytes{7};
+  const buffer constant = adopted(ctx, bytes, mutability::read_only);
+  const buffer own = buffer::allocate(ctx, 64, ctx->work_stream());
+  storage_reads memory(ctx->work_stream());
+  memory.add(constant);
+  memory.add(own);
+  ASSERT_EQ(memory.uses().size(), 1);
+  const use_token token(ctx->work_stream(), memory.uses());
+  EXPECT_EQ(token.span<const std::uint8_t>(constant).front(), 7);
+  EXPECT_THROW(static_cast<void>(token.span<std::uint8_t>(constant)), error);
+}
+
+TEST(constant_memory, is_named_for_a_stream_of_a_device) {
+  const auto ctx = context::create(make_host_backend());
+  const auto device = context::create(sim::device::create({.seed = 1, .run_percent = 0}));
+  std::array<std::uint8_t, 64> bytes{7};
+  const buffer constant = adopted(ctx, bytes, mutability::read_only);
+  storage_reads memory(device->work_stream());
+  memory.add(constant);
+  EXPECT_EQ(memory.uses().size(), 1) << "the device may still read it when the token has ended";
 }
 
 TEST(external_memory_of_a_context, may_be_null_only_without_bytes) {
