@@ -53,8 +53,8 @@ def test_a_tensor_that_requires_a_gradient_is_refused(host, torch_tensor, way):
 
 def test_a_view_that_negates_its_values_is_refused(host, torch_tensor):
     """torch's C functions export the values without their sign."""
-    tensor = torch_tensor(np.arange(2.0))
-    assert sa.from_dlpack(tensor, host).to_pylist() == [0, 1]
+    tensor = torch_tensor(np.arange(4.0)[1::2])  # an imaginary part: the second number of each pair
+    assert sa.from_dlpack(tensor, host).to_pylist() == [1, 3]
     tensor.is_neg = lambda: True
     with pytest.raises(sa.ExchangeError, match=r"pass tensor\.resolve_neg\(\)"):
         sa.from_dlpack(tensor, host)
@@ -97,6 +97,9 @@ def test_an_interface_of_cuda_that_raises_is_an_exchange_error():
         (lambda torch: torch.eye(2).to_sparse(), r"torch\.sparse_coo: pass tensor\.to_dense\(\)"),
         (lambda torch: torch.eye(2).to_sparse_csr(), r"torch\.sparse_csr: pass tensor\.to_dense\(\)"),
         (lambda torch: torch.tensor([1 + 2j, 3j]).conj().imag, "resolve_neg"),
+        (lambda torch: torch.tensor([1 + 2j, 3j]).conj().imag[1:], "resolve_neg"),
+        (lambda torch: torch.tensor([1 + 2j, 3j]).to(torch.complex64).conj().imag, "resolve_neg"),
+        (lambda torch: torch.tensor([1 + 2j] * 3).conj().imag.as_strided((3,), (1,)), "resolve_neg"),
         (lambda torch: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "can't be exported"),
     ],
 )

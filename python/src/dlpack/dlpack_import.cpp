@@ -305,21 +305,39 @@ private:
   const asked_import* how_;
 };
 
+/// An object that was given, and what its type says of the tensors that it exports.
+struct producer {
+  explicit producer(nb::handle given)
+      : object(given), table(exchange_api_of(Py_TYPE(given.ptr()))),
+        is_ours(table != nullptr && is_own(*table)),
+        is_of_torch(table != nullptr && !is_ours && is_torch_table(given, *table)) {}
+
+  nb::handle object;
+  const DLPackExchangeAPI* table; ///< its C functions; null if there are none
+  bool is_ours;
+  bool is_of_torch; ///< and has a table
+};
+
 /// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
 /// can copy the tensor to the host.
-nb::object import_by_table(nb::handle source, const std::shared_ptr<context>& ctx, const asked_import& how) {
-  const DLPackExchangeAPI* const table = exchange_api_of(Py_TYPE(source.ptr()));
+nb::object import_by_table(const producer& from, const std::shared_ptr<context>& ctx,
+                           const asked_import& how) {
+  const nb::handle source = from.object;
+  const DLPackExchangeAPI* const table = from.table;
   if (table == nullptr) {
     return {};
   }
-  if (!is_own(*table) && is_torch_tensor(source)) {
-    require_plain_values(source);
+  if (from.is_of_torch) {
+    require_no_gradient(source);
   }
   DLManagedTensorVersioned* found = nullptr;
   const int status =
       foreign_call([&] { return table->managed_tensor_from_py_object_no_sync(source.ptr(), &found); });
   require_success(source.type(), status == 0 && found != nullptr);
   dlpack_tensor tensor(found);
+  if (from.is_of_torch) {
+    require_values_as_they_are(source, found->dl_tensor);
+  }
   const DLDevice where = found->dl_tensor.device;
   const tensor_device device{static_cast<std::int32_t>(where.device_type), where.device_id};
   const taker taking(ctx, device, how);
@@ -442,10 +460,11 @@ bool is_older_producer(nb::handle source) {
 }
 
 /// Imports by the first protocol that the producer supports.
-nb::object import_object(nb::handle source, const std::shared_ptr<context>& ctx, const asked_import& how) {
-  if (nb::object made = import_by_table(source, ctx, how); made.is_valid()) {
+nb::object import_object(const producer& from, const std::shared_ptr<context>& ctx, const asked_import& how) {
+  if (nb::object made = import_by_table(from, ctx, how); made.is_valid()) {
     return made;
   }
+  const nb::handle source = from.object;
   if (is_older_producer(source)) {
     const nb::object capsule = foreign_call([&] { return source.attr("to_dlpack")(); });
     return import_plain_capsule(capsule, ctx, how);
@@ -486,13 +505,14 @@ nb::object from_dlpack(nb::handle source, nb::handle given_ctx, std::optional<bo
   if (PyCapsule_CheckExact(source.ptr())) {
     return import_plain_capsule(source, ctx, how);
   }
+  const producer from(source);
   // The DLPack tensor of a masked array has no mask.
-  if (is_instance_of(source, names().numpy_ma, names().masked_array)) {
+  if (!from.is_ours && !from.is_of_torch && is_instance_of(source, names().numpy_ma, names().masked_array)) {
     return import_numpy(source, given_ctx, how, reinterpret);
   }
   std::exception_ptr refused;
   try {
-    return import_object(source, ctx, how);
+    return import_object(from, ctx, how);
   } catch (const std::exception&) {
     refused = std::current_exception();
   }

@@ -3,7 +3,8 @@
 #include "python/src/core/gil.hpp"
 #include "python/src/dlpack/exchange_api.hpp"
 
-#include <utility>
+#include <atomic>
+#include <cstdint>
 
 namespace saeta::py {
 namespace {
@@ -21,24 +22,52 @@ const constants& names() {
   return made;
 }
 
+/// Whether the tensor may be the imaginary part of a conjugate, which torch negates when it is read. The values
+/// of such a part are two numbers apart, and the first is the second number of a pair.
+bool may_be_imaginary_part(const DLTensor& exported) {
+  const std::uintptr_t width = exported.dtype.bits / 8U;
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(exported.data) + exported.byte_offset;
+  if (width == 0 || first % (2 * width) != 0) {
+    return true;
+  }
+  for (std::int32_t i = 0; i < exported.ndim; ++i) {
+    if (exported.shape[i] > 1 && (exported.strides == nullptr || exported.strides[i] == 1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 } // namespace
 
 bool is_torch_tensor(nb::handle source) { return is_instance_of(source, names().torch, names().tensor); }
 
-void require_plain_values(nb::handle source) {
-  const auto [gradient, negated] = foreign_call([&] {
-    PyObject* const self = source.ptr();
-    // Without an object for the method: a hand-over takes a microsecond or two.
-    nb::object sign = nb::steal(PyObject_VectorcallMethod(names().is_neg, &self, 1, nullptr));
-    if (!sign.is_valid()) {
-      throw nb::python_error();
-    }
-    return std::pair(nb::object(source.attr(nb::handle(names().requires_grad))), std::move(sign));
-  });
+bool is_torch_table(nb::handle source, const DLPackExchangeAPI& table) {
+  static std::atomic<const DLPackExchangeAPI*> known{nullptr};
+  if (known.load(std::memory_order_relaxed) == &table) {
+    return true;
+  }
+  const bool found = is_torch_tensor(source);
+  if (found) {
+    known.store(&table, std::memory_order_relaxed);
+  }
+  return found;
+}
+
+void require_no_gradient(nb::handle source) {
+  const nb::object gradient =
+      foreign_call([&] { return nb::object(source.attr(nb::handle(names().requires_grad))); });
   if (gradient.is(nb::handle(Py_True))) {
     throw error(errc::exchange,
                 "the tensor requires a gradient, which a column does not have: pass tensor.detach()");
   }
+}
+
+void require_values_as_they_are(nb::handle source, const DLTensor& exported) {
+  if (!may_be_imaginary_part(exported)) {
+    return; // a hand-over takes a microsecond or two, and torch drops and takes the GIL to answer
+  }
+  const nb::object negated = foreign_call([&] { return source.attr(nb::handle(names().is_neg))(); });
   if (negated.is(nb::handle(Py_True))) {
     throw error(errc::exchange, "the tensor is a view that negates its values: pass tensor.resolve_neg()");
   }
