@@ -201,7 +201,7 @@ private:
     if (in_parts()) {
       return;
     }
-    decoder_.begin(*current_, &of_.seen_[static_cast<std::size_t>(current_ - of_.buffers_.data())]);
+    decoder_.begin(*current_, &of_.seen_[last_]);
   }
 
   void finish_current() {
@@ -221,7 +221,8 @@ private:
       if (current_ == nullptr) {
         throw;
       }
-      rethrow(failure, of_.label_(std::exchange(current_, nullptr)->at));
+      current_ = nullptr;
+      rethrow(failure, of_.label(last_));
     }
   }
 
@@ -232,8 +233,7 @@ private:
   std::size_t last_ = 0; ///< index of the buffer that was begun last
 };
 
-packed_bodies::packed_bodies(const scatter_source& from, labels label)
-    : from_(from), label_(std::move(label)), all_(from) {
+packed_bodies::packed_bodies(const scatter_source& from) : from_(from), all_(from) {
   all_.ordered_from = from.bytes;
   all_.in_order = [this]() -> std::unique_ptr<ordered_reader> {
     return std::make_unique<reader>(*this, true);
@@ -252,6 +252,11 @@ std::size_t packed_bodies::find(std::uint64_t position) const {
     throw error(errc::format, concat("no decoded buffer contains byte ", position));
   }
   return static_cast<std::size_t>(after - buffers_.begin()) - 1;
+}
+
+std::string packed_bodies::label(std::size_t index) const {
+  const auto& [table, piece] = pieces_[index];
+  return concat(table->place(piece), ": ", table->tree->label(buffers_[index].node));
 }
 
 bool packed_bodies::matches_assumption() const noexcept {
@@ -276,6 +281,7 @@ void packed_bodies::place(piece_table& pieces) {
     for (packed_buffer& buffer : packed) {
       buffer.at = checked_add(buffer.at, base, "decoded bytes");
       buffers_.push_back(buffer);
+      pieces_.emplace_back(&pieces, piece);
     }
     all_.bytes = checked_add(packed.back().at, packed.back().bytes, "decoded bytes");
     for (std::size_t node = 0; node < pieces.tree->nodes.size(); ++node) {

@@ -44,6 +44,7 @@ struct packed_buffer {
   std::uint64_t source = 0; ///< position in the source where the frames begin
   std::uint64_t packed_bytes = 0;
   body_codec codec = body_codec::none; ///< none: stored uncompressed
+  std::size_t node = 0;                ///< of the tree of its message, for errors
   // For a buffer of offsets whose first and last offset are recorded:
   std::uint8_t width = 0;     ///< bytes of an offset; 0: nothing is recorded
   std::uint64_t first_at = 0; ///< decoded byte where the first one begins
@@ -102,14 +103,12 @@ private:
 /// Thread    Any. Call `place` before the first read.
 class packed_bodies {
 public:
-  /// Returns the label for errors of the buffer that begins at a position.
-  using labels = std::function<std::string(std::uint64_t at)>;
-
-  packed_bodies(const scatter_source& from, labels label);
+  explicit packed_bodies(const scatter_source& from);
   packed_bodies(const packed_bodies&) = delete;
   packed_bodies& operator=(const packed_bodies&) = delete;
 
-  /// Assigns ranges to the compressed buffers of these pieces, and positions in them to the spans.
+  /// Assigns ranges to the compressed buffers of these pieces, and positions in them to the spans. The pieces
+  /// must outlive this object, which names their buffers in errors.
   void place(piece_table& pieces);
   /// First and last offset of the buffer that begins at `at`. The buffer must have been read to its end.
   [[nodiscard]] const seen_borders& borders_at(std::uint64_t at) const { return seen_[find(at)]; }
@@ -122,10 +121,12 @@ private:
   class reader;
   /// Returns the index of the buffer that contains a position.
   [[nodiscard]] std::size_t find(std::uint64_t position) const;
+  /// Returns, for example, "a.arrow: batch 3: column 'x'".
+  [[nodiscard]] std::string label(std::size_t index) const;
 
   const scatter_source& from_;
-  labels label_;
-  std::vector<packed_buffer> buffers_;     ///< by ascending position
+  std::vector<packed_buffer> buffers_;                             ///< by ascending position
+  std::vector<std::pair<const piece_table*, std::size_t>> pieces_; ///< of each buffer: its table and piece
   mutable std::vector<seen_borders> seen_; ///< of each buffer; written by the thread that reads it
   scatter_source all_;
 };

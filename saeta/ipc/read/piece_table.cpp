@@ -129,6 +129,7 @@ private:
     buffer.packed_bytes = claimed.packed_bytes;
     buffer.codec = claimed.codec;
     buffer.bytes = claimed.bytes;
+    buffer.node = node_;
     if (!packed_->empty()) {
       const std::uint64_t end = checked_add(packed_->back().at, packed_->back().bytes, "decoded bytes");
       const std::uint64_t far = checked_add(end, scatter_source::ordered_gap + alignment, "decoded bytes");

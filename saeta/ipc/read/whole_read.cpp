@@ -241,8 +241,7 @@ class slab_read {
 public:
   slab_read(const std::shared_ptr<context>& ctx, const planned_source& from,
             const planned_dictionaries& dictionaries, std::vector<planned_table*> tables)
-      : ctx_(ctx), from_(from), dictionaries_(dictionaries), tables_(std::move(tables)),
-        bodies_(from.bytes(), [this](std::uint64_t at) { return label_of(at); }),
+      : ctx_(ctx), dictionaries_(dictionaries), tables_(std::move(tables)), bodies_(from.bytes()),
         plan_(from.check(), from.texts(),
               [this](const planned_table& table, std::size_t piece, std::size_t number) {
                 return dictionaries_.state(table, piece, number);
@@ -305,28 +304,8 @@ private:
       }
     }
   }
-  /// Returns the label of the buffer that begins at a position.
-  [[nodiscard]] std::string label_of(std::uint64_t at) const {
-    for (const planned_table* const table : tables_) {
-      const piece_table& pieces = table->pieces;
-      for (std::size_t i = 0; i < pieces.spans.size(); ++i) {
-        const std::size_t piece = i / pieces.tree->nodes.size();
-        const piece_span& span = pieces.spans[i];
-        const auto behind_views =
-            span.variadic_count == 0
-                ? std::span<const variadic_buffer>()
-                : std::span(pieces.variadic[piece]).subspan(span.variadic, span.variadic_count);
-        if (std::ranges::find(span.at, at) != span.at.end() ||
-            std::ranges::find(behind_views, at, &variadic_buffer::at) != behind_views.end()) {
-          return concat(pieces.place(piece), ": ", pieces.tree->label(i % pieces.tree->nodes.size()));
-        }
-      }
-    }
-    return from_.name_at(at);
-  }
 
   const std::shared_ptr<context>& ctx_;
-  const planned_source& from_;
   const planned_dictionaries& dictionaries_;
   std::vector<planned_table*> tables_;
   packed_bodies bodies_;
