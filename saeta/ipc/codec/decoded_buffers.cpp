@@ -306,8 +306,8 @@ constexpr std::uint64_t most_skipped = 4u << 20;
 } // namespace
 
 part_decoder::part_decoder(const scatter_source& from, const packed_buffer& of,
-                           std::shared_ptr<budget> charged, std::string label)
-    : of_(of), label_(std::move(label)), decoder_(from), charged_to_(std::move(charged)) {
+                           std::shared_ptr<budget> charged)
+    : of_(of), decoder_(from), charged_to_(std::move(charged)) {
   if (of.codec == body_codec::none) {
     return;
   }
@@ -384,13 +384,8 @@ void part_decoder::read(std::uint64_t position, std::span<std::byte> target) {
 
 void part_decoder::finish() {
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(begun_, false)) {
-    return; // no part has values of it
-  }
-  try {
+  if (std::exchange(begun_, false)) { // else no part has values of it
     decoder_.finish();
-  } catch (const error& failure) {
-    rethrow(failure, label_);
   }
 }
 
@@ -438,21 +433,24 @@ packed_claim batch_decoders::claim(std::size_t number, const std::function<packe
   return known != claims_.end() ? known->second : claims_.emplace(number, read()).first->second;
 }
 
-part_decoder& batch_decoders::at(std::size_t number, const packed_buffer& of,
-                                 const std::function<std::string()>& label) {
+part_decoder& batch_decoders::at(std::size_t number, const packed_buffer& of) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<part_decoder>& buffer = buffers_[number];
   if (buffer == nullptr) {
-    buffer = std::make_unique<part_decoder>(from_, of, charged_, label());
+    buffer = std::make_unique<part_decoder>(from_, of, charged_);
   }
   return *buffer;
 }
 
-void batch_decoders::finish() {
+void batch_decoders::finish(const std::function<std::string(std::size_t node)>& label) {
   const std::lock_guard lock(mutex_);
   for (const auto& [number, buffer] : buffers_) {
-    if (buffer != nullptr) {
-      buffer->finish();
+    try {
+      if (buffer != nullptr) {
+        buffer->finish();
+      }
+    } catch (const error& failure) {
+      rethrow(failure, label(buffer->node()));
     }
   }
 }

@@ -147,8 +147,7 @@ private:
 /// The decoder of one buffer.
 class part_decoder {
 public:
-  part_decoder(const scatter_source& from, const packed_buffer& of, std::shared_ptr<budget> charged,
-               std::string label);
+  part_decoder(const scatter_source& from, const packed_buffer& of, std::shared_ptr<budget> charged);
   part_decoder(const part_decoder&) = delete;
   part_decoder& operator=(const part_decoder&) = delete;
   ~part_decoder();
@@ -158,6 +157,8 @@ public:
   /// Reads decoded bytes. @param position  counted from the first decoded byte of the buffer
   void read(std::uint64_t position, std::span<std::byte> target);
   void finish();
+  /// Its node in the tree of its message.
+  [[nodiscard]] std::size_t node() const noexcept { return of_.node; }
 
 private:
   template <class Action>
@@ -171,7 +172,6 @@ private:
   [[nodiscard]] std::uint64_t memory_of_decoder();
 
   packed_buffer of_;
-  std::string label_;
   buffer_decoder decoder_;
   std::shared_ptr<budget> charged_to_;
   std::uint64_t charged_ = 0;
@@ -189,11 +189,11 @@ public:
 
   /// Returns what a buffer claims. @param read  reads it, at the first call
   [[nodiscard]] packed_claim claim(std::size_t number, const std::function<packed_claim()>& read);
-  /// Returns the decoder of a buffer. @param label  names the buffer for `finish`
-  [[nodiscard]] part_decoder& at(std::size_t number, const packed_buffer& of,
-                                 const std::function<std::string()>& label);
+  /// Returns the decoder of a buffer.
+  [[nodiscard]] part_decoder& at(std::size_t number, const packed_buffer& of);
   /// Decodes what is left of each buffer and checks that the frames end there. Call it after the last part.
-  void finish();
+  /// @param label  names the column of a node for errors
+  void finish(const std::function<std::string(std::size_t node)>& label);
 
 private:
   const scatter_source& from_;

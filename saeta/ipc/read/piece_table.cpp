@@ -41,7 +41,6 @@ public:
 private:
   bool parse(std::size_t piece) {
     const planned_message& message = pieces_.messages[piece];
-    piece_ = piece;
     const auto layout = read_batch_message(metadata_, message, tree_);
     if (!layout) {
       return false;
@@ -136,8 +135,7 @@ private:
       buffer.at = far / alignment * alignment;
     }
     if (decoders_ != nullptr) {
-      buffer.part = &decoders_->at(
-          number, buffer, [this] { return concat(pieces_.place(piece_), ": ", tree_.label(node_)); });
+      buffer.part = &decoders_->at(number, buffer);
     }
     packed_->push_back(buffer);
     return {buffer.at, checked_cast<std::int64_t>(buffer.bytes, "decoded bytes")};
@@ -313,7 +311,6 @@ private:
   buffer_decoder decoder_;
   bool reads_offsets_;
   // State of the current message:
-  std::size_t piece_ = 0;
   std::size_t node_ = 0;
   body_codec codec_ = body_codec::none;
   batch_decoders* decoders_ = nullptr; ///< null if all rows are read, or nothing is compressed

@@ -295,10 +295,10 @@ void whole_plan::add_index_checks(const planned_table& table, const planned_grou
     if (span.rows == 0) {
       continue;
     }
-    const std::int64_t limit =
-        node.type->is_symbol()
-            ? static_cast<std::int64_t>(node.type->symbols()->size())
-            : std::min(states_(table, piece, node.dictionary).length, max_entries(*node.type->index_type()));
+    const std::int64_t limit = node.type->is_symbol()
+                                   ? static_cast<std::int64_t>(node.type->symbols()->size())
+                                   : std::min(dictionaries_->state(table, piece, node.dictionary).length,
+                                              max_entries(*node.type->index_type()));
     if (open && slab_.plan().checks.back().limit == limit) {
       slab_.plan().checks.back().count += span.rows;
       checks_.back().end = piece + 1;

@@ -59,15 +59,14 @@ struct checked_rows {
   std::size_t end = 0;
 };
 
+class planned_dictionaries;
+
 class whole_plan {
 public:
-  /// Returns the state of dictionary `number` at a piece of a table.
-  using state_finder =
-      std::function<dictionary_state(const planned_table&, std::size_t piece, std::size_t number)>;
-
   /// @param texts  also check that strings are UTF-8
-  whole_plan(validation check, bool texts, state_finder states)
-      : check_(check), texts_(texts), states_(std::move(states)), slab_("bytes of a table", true) {}
+  /// @param dictionaries  of the tables; null if nothing is checked
+  whole_plan(validation check, bool texts, const planned_dictionaries* dictionaries)
+      : check_(check), texts_(texts), dictionaries_(dictionaries), slab_("bytes of a table", true) {}
 
   /// Lays out the groups of a table. Call it for all tables before `end_layout`.
   void lay_out(planned_table& table);
@@ -116,7 +115,7 @@ private:
 
   validation check_;
   bool texts_;
-  state_finder states_;
+  const planned_dictionaries* dictionaries_;
   slab_plan slab_;
   std::vector<checked_rows> checks_;
 };

@@ -242,10 +242,7 @@ public:
   slab_read(const std::shared_ptr<context>& ctx, const planned_source& from,
             const planned_dictionaries& dictionaries, std::vector<planned_table*> tables)
       : ctx_(ctx), dictionaries_(dictionaries), tables_(std::move(tables)), bodies_(from.bytes()),
-        plan_(from.check(), from.texts(),
-              [this](const planned_table& table, std::size_t piece, std::size_t number) {
-                return dictionaries_.state(table, piece, number);
-              }) {}
+        plan_(from.check(), from.texts(), &dictionaries) {}
   slab_read(const slab_read&) = delete;
   slab_read& operator=(const slab_read&) = delete;
 
@@ -299,7 +296,8 @@ private:
         const auto& decoders = pieces.decoders[piece];
         if (decoders != nullptr &&
             pieces.messages[piece].first_row + pieces.rows[piece] == pieces.batch_rows[piece]) {
-          decoders->finish();
+          decoders->finish(
+              [&](std::size_t node) { return concat(pieces.place(piece), ": ", pieces.tree->label(node)); });
         }
       }
     }
