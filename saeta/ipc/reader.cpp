@@ -40,15 +40,6 @@ void require_view(std::span<const std::byte> view, const host_array& of, const s
   }
 }
 
-std::vector<std::string_view> names_of(const schema& source) {
-  std::vector<std::string_view> names;
-  names.reserve(source.fields.size());
-  for (const field& field : source.fields) {
-    names.emplace_back(field.name);
-  }
-  return names;
-}
-
 std::shared_ptr<const schema_index> select(const schema& source, const std::vector<int>& numbers) {
   schema chosen{{}, source.metadata};
   chosen.fields.reserve(numbers.size());
@@ -130,7 +121,7 @@ void reader::impl::begin() {
 void reader::impl::describe() {
   try {
     detail::source_schema schema = detail::read_schema(messages->format(), messages->front());
-    projected = detail::project(names_of(schema.fields), options.columns, from->name());
+    projected = detail::project(schema.fields, options.columns, from->name());
     for (const int requested : projected.requested) {
       schema.require_supported(static_cast<std::size_t>(requested));
     }
@@ -309,25 +300,18 @@ std::optional<table> reader::impl::read_at_once(const std::shared_ptr<context>& 
   if (!from->near_by()) { // a plan of all batches would keep all of their bytes until the last is fetched
     return std::nullopt;
   }
-  try {
-    const progress_hook told = [&](const progress& read) { hook(since(read)); };
-    const auto planned = plan(*ctx);
-    auto result = planned == nullptr ? std::nullopt
-                                     : detail::read_whole(ctx, *planned, planned->everything().spans, join,
-                                                          hook ? told : hook);
-    if (!result) {
-      return std::nullopt;
-    }
-    so_far = since({result->batches, -1, result->rows.rows(), result->body_bytes});
-    number += result->batches;
-    ended = true;
-    return std::move(result->rows);
-  } catch (const error& failure) {
-    if (failure.code() == errc::format) {
-      broken = failure;
-    }
-    throw;
+  const progress_hook told = [&](const progress& read) { hook(since(read)); };
+  const auto planned = plan(*ctx);
+  auto result = planned == nullptr ? std::nullopt
+                                   : detail::read_whole(ctx, *planned, planned->everything().spans, join,
+                                                        hook ? told : hook);
+  if (!result) {
+    return std::nullopt;
   }
+  so_far = since({result->batches, -1, result->rows.rows(), result->body_bytes});
+  number += result->batches;
+  ended = true;
+  return std::move(result->rows);
 }
 
 /// Reads few columns of a source that is fetched. Returns nullopt if there are others, or if the budget may be
@@ -349,31 +333,24 @@ std::optional<std::vector<batch>> reader::impl::read_in_windows(const std::share
   std::vector<batch> batches;
   progress read = so_far;
   const auto scanned = detail::scan_planned(ctx, planned, planned->everything(), windows);
-  try {
-    for (const detail::planned_message& each : planned->batches()) {
-      const auto rows = scanned->next();
-      if (!rows) {
-        break;
-      }
-      read.bytes += each.body_bytes;
-      read.rows = checked_add(read.rows, rows->rows(), "rows of the source");
-      ++read.batches;
-      if (rows->batches().empty()) { // the batch stays, as it does where batches are read one by one
-        batch& none = batches.emplace_back();
-        for (const field& of : shown->fields().fields) {
-          none.columns.push_back(column::empty(ctx, of.type));
-        }
-      }
-      batches.insert(batches.end(), rows->batches().begin(), rows->batches().end());
-      if (hook) {
-        hook(read);
+  for (const detail::planned_message& each : planned->batches()) {
+    const auto rows = scanned->next();
+    if (!rows) {
+      break;
+    }
+    read.bytes += each.body_bytes;
+    read.rows = checked_add(read.rows, rows->rows(), "rows of the source");
+    ++read.batches;
+    if (rows->batches().empty()) { // the batch stays, as it does where batches are read one by one
+      batch& none = batches.emplace_back();
+      for (const field& of : shown->fields().fields) {
+        none.columns.push_back(column::empty(ctx, of.type));
       }
     }
-  } catch (const error& failure) {
-    if (failure.code() == errc::format) {
-      broken = failure;
+    batches.insert(batches.end(), rows->batches().begin(), rows->batches().end());
+    if (hook) {
+      hook(read);
     }
-    throw;
   }
   so_far = read;
   number += read.batches;
@@ -412,12 +389,19 @@ table reader::impl::read_all(const std::shared_ptr<context>& ctx, const progress
     throw *broken;
   }
   const bool join = options.combine_chunks.value_or(!ctx->on_host());
-  if (auto whole = read_at_once(ctx, join, hook)) {
-    return std::move(*whole);
-  }
   std::vector<batch> batches;
-  if (auto read = read_in_windows(ctx, hook)) {
-    batches = *std::move(read);
+  try {
+    if (auto whole = read_at_once(ctx, join, hook)) {
+      return std::move(*whole);
+    }
+    if (auto read = read_in_windows(ctx, hook)) {
+      batches = *std::move(read);
+    }
+  } catch (const error& failure) {
+    if (failure.code() == errc::format) {
+      broken = failure;
+    }
+    throw;
   }
   while (auto read = next(ctx)) {
     batches.push_back(std::move(*read));

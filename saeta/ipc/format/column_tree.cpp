@@ -168,17 +168,19 @@ column_tree make_tree(const schema& described, const flat_table& flat, dictionar
 
 namespace {
 
-std::vector<int> numbers_of(const std::vector<std::string_view>& source,
-                            const std::vector<std::string>& columns, std::string_view where) {
+std::vector<int> numbers_of(const schema& source, const std::vector<std::string>& columns,
+                            std::string_view where) {
+  std::vector<std::string_view> names;
   std::unordered_multimap<std::string_view, int> places;
-  for (const std::string_view name : source) {
-    places.emplace(name, static_cast<int>(places.size()));
+  for (const field& field : source.fields) {
+    places.emplace(field.name, static_cast<int>(names.size()));
+    names.emplace_back(field.name);
   }
   std::vector<int> numbers;
   for (const std::string& name : columns) {
     const auto [first, end] = places.equal_range(name);
     if (first == end) {
-      throw error(errc::column_name, concat(where, ": ", unknown_column_text(name, source)));
+      throw error(errc::column_name, concat(where, ": ", unknown_column_text(name, names)));
     }
     if (std::next(first) != end) {
       throw error(errc::column_name, concat(where, ": more than one column is named '", name, "'"));
@@ -190,11 +192,11 @@ std::vector<int> numbers_of(const std::vector<std::string_view>& source,
 
 } // namespace
 
-projection project(const std::vector<std::string_view>& source,
-                   const std::optional<std::vector<std::string>>& columns, std::string_view where) {
+projection project(const schema& source, const std::optional<std::vector<std::string>>& columns,
+                   std::string_view where) {
   projection chosen;
   if (!columns) {
-    chosen.requested.resize(source.size());
+    chosen.requested.resize(source.fields.size());
     std::iota(chosen.requested.begin(), chosen.requested.end(), 0);
     chosen.decoded = chosen.order = chosen.requested;
     return chosen;

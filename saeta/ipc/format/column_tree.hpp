@@ -107,10 +107,9 @@ struct projection {
   std::vector<int> order;     ///< for each of `requested`, its index in `decoded`
 };
 
-/// @param source   the names of the columns of the source.
 /// @param columns  names, each unique in the source; a name may be repeated. nullopt: all columns.
 /// @throws error column_name with the name and the names in the source.
-projection project(const std::vector<std::string_view>& source,
-                   const std::optional<std::vector<std::string>>& columns, std::string_view where);
+projection project(const schema& source, const std::optional<std::vector<std::string>>& columns,
+                   std::string_view where);
 
 } // namespace saeta::ipc::detail
