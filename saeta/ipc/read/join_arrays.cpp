@@ -6,6 +6,7 @@
 #include "saeta/staging/kernel_step.hpp"
 #include "saeta/transfer/host_array.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -51,7 +52,7 @@ void name_rows(piece_table& pieces, std::size_t piece, std::size_t number, const
 
 /// Carries out a plan whose sources are addresses.
 void run_now(const scatter_plan& plan, std::byte* slab) {
-  std::memset(slab, 0, plan.zeroed_bytes);
+  std::fill_n(slab, plan.zeroed_bytes, std::byte{0});
   auto* const counters = reinterpret_cast<std::int64_t*>(slab + plan.counters_at);
   const std::int64_t* const tables = plan.tables.data();
   std::vector<join_step> steps;
