@@ -1,4 +1,5 @@
 #include "saeta/base/text.hpp"
+#include "saeta/column/number_kind.hpp"
 #include "saeta/compute/combine.hpp"
 #include "saeta/interop/arrow/batches.hpp"
 #include "saeta/ipc/write/written_dictionaries.hpp"
@@ -7,6 +8,7 @@
 #include "saeta/transfer/upload.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -81,26 +83,14 @@ data_type with_indices(const data_type& type, std::span<const std::size_t> path,
   return data_type::nested(type.format(), std::move(children), type.keys_sorted());
 }
 
-template <class Action>
-auto with_index(type_id index, Action action) {
-  switch (index) {
-  case type_id::int8:
-    return action(std::int8_t{});
-  case type_id::uint8:
-    return action(std::uint8_t{});
-  case type_id::int16:
-    return action(std::int16_t{});
-  case type_id::uint16:
-    return action(std::uint16_t{});
-  case type_id::int32:
-    return action(std::int32_t{});
-  case type_id::uint32:
-    return action(std::uint32_t{});
-  case type_id::int64:
-    return action(std::int64_t{});
-  default:
-    return action(std::uint64_t{});
-  }
+/// Calls `run` with a value of an index type.
+template <class Run>
+void with_index(const data_type& index, Run run) {
+  with_number<std::int8_t, std::int8_t>(number_kind_of_number(index), [&](auto value) {
+    if constexpr (std::integral<decltype(value)>) {
+      run(value);
+    }
+  });
 }
 
 /// The name of the outermost extension type on a path; empty if there is none.
@@ -268,8 +258,8 @@ void placed_dictionaries::put_at(const entry& dictionary, host_array& rows, std:
 
 void placed_dictionaries::renumber_indices(const entry& dictionary, host_array& indices,
                                            std::vector<std::shared_ptr<void>>& owners) const {
-  with_index(index_.id(), [&]<class From>(From) {
-    with_index(written_.id(), [&]<class To>(To) {
+  with_index(index_, [&]<class From>(From) {
+    with_index(written_, [&]<class To>(To) {
       const auto own = std::make_shared<std::vector<To>>(renumber<From, To>(dictionary, indices));
       indices.buffers[1] = std::as_bytes(std::span(*own));
       owners.push_back(own);
