@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/writer.hpp"
+#include "support/child_process.hpp"
 
 #include <span>
 
@@ -41,6 +42,21 @@ TEST_F(file_targets, a_file_without_commit_leaves_the_old_one) {
   EXPECT_EQ(load(file("old")), "the old one");
   EXPECT_THAT(names(), ElementsAre("old"));
   EXPECT_ERROR(file_target(file("no/such/folder")), io, "No such file or directory");
+}
+
+TEST_F(file_targets, can_not_be_used_by_a_forked_child) {
+  if (!support::allocator_forks) {
+    GTEST_SKIP() << "the child may deadlock in the allocator";
+  }
+  const auto bytes = std::as_bytes(std::span("bytes", 5));
+  file_target target(file("new"));
+  support::expect_in_a_child([&] {
+    EXPECT_ERROR(target.put(bytes), closed, "belongs to the parent of this forked process");
+    EXPECT_ERROR(target.commit(), closed, "belongs to the parent of this forked process");
+  });
+  target.put(bytes);
+  target.commit();
+  EXPECT_EQ(load(file("new")), "bytes");
 }
 
 } // namespace
