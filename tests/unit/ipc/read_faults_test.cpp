@@ -3,6 +3,9 @@
 
 #include "ipc_test.hpp"
 #include "saeta/backend/sim/sim.hpp"
+#include "saeta/ipc/data_set.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_layout.hpp"
 #include "support/ring_options.hpp"
 #include "unit/staging/pread_trap.hpp"
 
@@ -150,6 +153,27 @@ TEST_F(read_faults, a_buffer_whose_end_overflows_is_refused) {
       expect_nothing_left(into);
     }
   }
+}
+
+TEST_F(read_faults, a_batch_that_became_shorter_than_the_rows_read_of_it_is_an_error) {
+  std::string bytes =
+      write_bytes(support::random_table(ctx(), {data_type(type_id::int64)}, {.batch_rows = {10}}));
+  std::vector<std::unique_ptr<reader>> readers;
+  readers.push_back(reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy_policy::always}));
+  data_set source(std::move(readers));
+  EXPECT_EQ(source.sizes().front().rows, 10);
+  std::int32_t size = 0;
+  std::memcpy(&size, bytes.data() + bytes.size() - 10, sizeof size);
+  const auto footer = static_cast<std::size_t>(size);
+  const auto all = std::as_bytes(std::span(bytes));
+  const auto blocks = detail::read_footer(all.subspan(bytes.size() - 10 - footer, footer));
+  const std::size_t flat = static_cast<std::size_t>(blocks.batches.front().offset) + detail::prefix_bytes;
+  const auto batch = detail::flat_table::root(all.subspan(flat)).table(detail::message_table);
+  bytes[flat + batch->place(detail::batch_length).value()] = 3;
+  const std::vector<std::vector<batch_span>> windows{{{.batch = 0, .first_row = 5}}};
+  const auto rows = source.scan_spans(ctx(), windows, 1);
+  EXPECT_ERROR(rows->next(), format, "bytes: batch 0 from row 5 on",
+               "a record batch of 3 rows, which had 5 before");
 }
 
 } // namespace
