@@ -75,10 +75,8 @@ def scan(path: Path, ctx: sa.Context, window: int, in_flight: int, engine: Any) 
 
 def load(path: Path, ctx: sa.Context, engine: Any, window: str, prefetch: int) -> None:
     options: dict[str, Any] = {"matrix": True, "dtype": "float32", "shuffle": "rows", "columns": NUMBERS}
-    options |= {"window": window, "prefetch": prefetch}
-    with sa.loader(
-        path, ctx, batch_size=1 << 16, to="cupy", read_options=sa.ReadOptions(engine=engine), **options
-    ) as batches:
+    options |= {"window": window, "read_options": sa.ReadOptions(engine=engine, prefetch=prefetch)}
+    with sa.loader(path, ctx, batch_size=1 << 16, to="cupy", **options) as batches:
         for _ in batches:
             pass
     ctx.synchronize()

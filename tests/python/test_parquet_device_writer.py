@@ -33,6 +33,7 @@ SOURCE = pa.table(
         "plain": pa.array([DAY, None, DAY, DAY], pa.timestamp("us")),
         "paris": pa.array([DAY, None, DAY, DAY], pa.timestamp("ms", "Europe/Paris")),
         "took": pa.array([1, 2, None, 4], pa.duration("ns")),
+        "clock": pa.array([DAY.time(), None, DAY.time(), DAY.time()], pa.time64("us")),
         "price": pa.array([None, 2, 3, 4], pa.decimal128(9, 2)),
         "days": pa.array([[DAY], [], [], [DAY, None]], pa.list_(pa.timestamp("ns"))),
         "both": pa.array([{"x": 1, "y": b"b"}, {}, {"x": None, "y": b""}, {"x": 4, "y": None}]).cast(
@@ -93,7 +94,8 @@ class Given:
 
 
 class Cudf:
-    """Stands in for pylibcudf: pyarrow writes what it would, with all timestamps adjusted to UTC."""
+    """Stands in for pylibcudf: pyarrow writes what it would, with durations as times, and all times and
+    timestamps adjusted to UTC."""
 
     def __init__(self, ctx: sa.Context) -> None:
         self.ctx = ctx
@@ -127,11 +129,13 @@ class Writer:
         ):
             assert told.known["name"] == name
             fields.append(pa.field(name, self._written(column.type, told), told.known["nullability"]))
-            columns.append(column.cast(fields[-1].type))
+            is_time = pa.types.is_time(fields[-1].type)
+            columns.append((column.cast(pa.int64()) if is_time else column).cast(fields[-1].type))
         shown = pa.table(columns, pa.schema(fields))
         if self._file is None:
             keys = self.told["key_value_metadata"][0]
-            self._file = pq.ParquetWriter(self.sink, shown.schema, store_schema=False)
+            options = {"store_schema": False, "write_time_adjusted_to_utc": True}
+            self._file = pq.ParquetWriter(self.sink, shown.schema, **options)
             self._file.add_key_value_metadata(keys)
         self._file.write_table(shown, row_group_size=table.num_rows)
 
@@ -141,6 +145,8 @@ class Writer:
     def _written(self, type_: Any, told: Told) -> Any:
         if pa.types.is_timestamp(type_):
             return pa.timestamp(type_.unit, "UTC")
+        if pa.types.is_duration(type_):
+            return pa.time64(type_.unit)
         if told.known.get("output_as_binary"):
             return pa.binary()
         if pa.types.is_list(type_):
@@ -226,14 +232,17 @@ def test_a_device_writes_files_that_pyarrow_reads_back(device, cudf, tmp_path):
 
 
 def test_a_file_reads_the_same_as_that_of_pyarrow(device, cudf, tmp_path):
-    def written(engine: str) -> pa.Table:
+    def written(engine: str) -> pq.ParquetFile:
         target = io.BytesIO()
         with sa.parquet_writer(target, engine=engine) as writer:
             writer.write(sa.from_arrow(SOURCE, device))
             writer.write(sa.from_arrow(SOURCE.slice(1, 2), device))
-        return pq.read_table(io.BytesIO(target.getvalue()))
+        return pq.ParquetFile(io.BytesIO(target.getvalue()))
 
-    assert written("device").equals(written("host"))
+    files = [written("device"), written("host")]
+    assert files[0].read().equals(files[1].read())
+    logical_types = [[str(leaf.logical_type) for leaf in file.schema] for file in files]
+    assert logical_types[0] == logical_types[1]
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     frames, relations = [], []
     for engine in ("device", "host"):
@@ -393,7 +402,7 @@ def test_rows_that_cudf_refuses_first_are_written_by_pyarrow(device, cudf, caplo
 def test_a_footer_without_the_timestamps_is_an_error():
     file = io.BytesIO()
     pq.write_table(pa.table({"a": [1]}), file)
-    with pytest.raises(ValueError, match="a timestamp is none in the footer"):
+    with pytest.raises(ValueError, match="a time or timestamp is none in the footer"):
         without_zones(file.getvalue(), [True])
     with pytest.raises(ValueError, match="shorter"):
         without_zones(file.getvalue(), [False, True])

@@ -305,7 +305,7 @@ def _(path: Path) -> None:
     datafusion = pytest.importorskip("datafusion")
     context = datafusion.SessionContext()
     frame = context.from_arrow(PLAIN.select(["int64", "double", "list"]))
-    folder = path.with_suffix(".d")
+    folder = path.with_name("folder")  # a name with an ending would be that of a file
     frame.write_parquet(str(folder))
     (only,) = [file for file in sorted(folder.rglob("*.parquet")) if pq.read_metadata(file).num_rows]
     path.write_bytes(only.read_bytes())

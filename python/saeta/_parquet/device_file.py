@@ -85,7 +85,7 @@ class DeviceFile:
         with current_device(self._ordinal):
             self._writer.close([])
         self._writer = None
-        self._sink.held = [without_zones(b"".join(self._sink.held), list(_plain_timestamps(self._schema)))]
+        self._sink.held = [without_zones(b"".join(self._sink.held), list(_leaves_without_zone(self._schema)))]
         self._sink.release()
 
     def _encode(self, lib: Libcudf, rows: Table) -> None:
@@ -280,8 +280,8 @@ def _reason_of(field: Any) -> str | None:
     return None if any(is_type(type) for is_type in known) else "this type so that it comes back"
 
 
-def _plain_timestamps(schema: Any) -> Iterator[bool]:
-    """Yields for each column without children whether it is a timestamp without a zone."""
+def _leaves_without_zone(schema: Any) -> Iterator[bool]:
+    """Yields for each column without children whether it is a time or a timestamp without a zone."""
     types = load("pyarrow", PURPOSE).types
 
     def leaves(type: Any) -> Iterator[Any]:  # noqa: A002
@@ -292,7 +292,7 @@ def _plain_timestamps(schema: Any) -> Iterator[bool]:
 
     for field in schema:
         for leaf in leaves(field.type):
-            yield types.is_timestamp(leaf) and leaf.tz is None
+            yield types.is_time64(leaf) or (types.is_timestamp(leaf) and leaf.tz is None)
 
 
 def _describe(column: Any, field: Any) -> None:

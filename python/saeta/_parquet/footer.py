@@ -1,6 +1,6 @@
-"""Marks columns of a Parquet footer as timestamps without a zone.
+"""Marks columns of a Parquet footer as times and timestamps without a zone.
 
-cuDF's writer of several tables marks all timestamps as adjusted to UTC. The mark is changed in place:
+cuDF's writer of several tables marks all of them as adjusted to UTC. The mark is changed in place:
 Thrift's compact protocol has booleans of structs in the type of their field. Standard: apache/parquet-format,
 parquet.thrift.
 """
@@ -19,8 +19,8 @@ STOP, TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = 0, 1, 2, 3, 7,
 # Numbers of fields in parquet.thrift.
 SCHEMA = 2  # of FileMetaData
 CHILDREN, LOGICAL_TYPE = 5, 10  # of SchemaElement
-TIMESTAMP = 8  # of LogicalType
-IS_ADJUSTED_TO_UTC = 1  # of TimestampType
+TIME, TIMESTAMP = 7, 8  # of LogicalType
+IS_ADJUSTED_TO_UTC = 1  # of TimeType and TimestampType
 
 
 class _Field(NamedTuple):
@@ -97,11 +97,12 @@ class _Reader:
 
 
 def without_zones(end_of_file: bytes, leaves: Sequence[bool]) -> bytes:
-    """Returns the end of a file with a footer whose timestamps are not adjusted to UTC.
+    """Returns the end of a file with a footer whose times and timestamps are not adjusted to UTC.
 
     Args:
         end_of_file: the footer, and any bytes before it.
-        leaves: whether a column without children is a timestamp without a zone, in the order of the file.
+        leaves: whether a column without children is a time or timestamp without a zone, in the order of the
+            file.
     """
     content = bytearray(end_of_file)
     after = len(content) - len(END) - LENGTH
@@ -115,7 +116,7 @@ def without_zones(end_of_file: bytes, leaves: Sequence[bool]) -> bytes:
     for is_plain, mark in zip(leaves, marked, strict=True):
         if is_plain:
             if mark is None:
-                raise ValueError("a timestamp is none in the footer")
+                raise ValueError("a time or timestamp is none in the footer")
             content[mark] = content[mark] & 0xF0 | FALSE
     return bytes(content)
 
@@ -137,7 +138,7 @@ def _marks_of_leaves(reader: _Reader) -> Iterator[int | None]:
 def _mark_of(reader: _Reader) -> int | None:
     found = None
     for kind in reader.fields():
-        if kind.number == TIMESTAMP:
+        if kind.number in (TIME, TIMESTAMP):
             for field in reader.fields():
                 if field.number == IS_ADJUSTED_TO_UTC:
                     found = field.at
