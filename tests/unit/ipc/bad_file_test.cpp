@@ -72,6 +72,23 @@ TEST_F(bad_file, a_stream_that_ends_in_a_body_names_the_batch) {
   EXPECT_ERROR(read_bytes(whole.substr(0, whole.size() - 50)), format, "bytes: batch 3");
 }
 
+TEST_F(bad_file, a_stream_that_ends_in_a_message_is_truncated_for_a_read_that_copies) {
+  const std::string whole = write_bytes(every_type(), {container::stream});
+  std::int32_t schema = 0;
+  std::memcpy(&schema, whole.data() + 4, sizeof schema);
+  const auto first = static_cast<std::size_t>(schema) + 8;
+  const auto read_all = [&](std::size_t bytes) {
+    return reader::open(std::as_bytes(std::span(whole).first(bytes)), nullptr, {.copy = copy_policy::always})
+        ->read_all(ctx());
+  };
+  for (const std::size_t bytes : {first + 2, first + 6, first + 20}) {
+    EXPECT_ERROR(read_all(bytes), format, "bytes: batch 0: a message of ",
+                 concat("bytes at offset ", first, " of ", bytes, ": the stream is truncated"));
+  }
+  EXPECT_ERROR(read_all(whole.size() - 50), format, "bytes: batch 3: a body of ",
+               concat(" of ", whole.size() - 50, ": the stream is truncated"));
+}
+
 TEST_F(bad_file, a_reader_that_failed_fails_again) {
   const std::string whole = write_bytes(every_type(), {container::stream});
   const std::string_view cut = std::string_view(whole).substr(0, whole.size() - 50);

@@ -412,6 +412,10 @@ TEST_F(table_writer, can_be_used_by_several_threads) {
   EXPECT_EQ(read(file("a")).rows(), 10'000);
 }
 
+TEST_F(table_writer, needs_a_sink) {
+  EXPECT_ERROR(writer(byte_sink(), "wire", std::nullopt), invalid_argument, "sink");
+}
+
 TEST_F(table_writer, can_not_be_used_by_a_forked_child) {
   writer to(file("a"), std::nullopt, {.durable = false});
   to.write(numbers({10}));
