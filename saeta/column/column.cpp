@@ -194,9 +194,8 @@ child_rows select_child_rows(const data_type& type, std::int64_t first, std::int
   return points ? pointed : child_rows{0, length};
 }
 
-column::column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
-               std::int64_t length)
-    : ctx_(std::move(ctx)), parts_(std::move(from)), offset_(offset), length_(length) {}
+column::column(std::shared_ptr<const shared_parts> from, std::int64_t offset, std::int64_t length)
+    : parts_(std::move(from)), offset_(offset), length_(length) {}
 
 column column::make(std::shared_ptr<context> ctx, parts&& from) {
   if (ctx == nullptr) {
@@ -209,7 +208,7 @@ column column::make(std::shared_ptr<context> ctx, parts&& from) {
   const std::int64_t offset = from.offset;
   const std::int64_t length = from.length;
   const std::int64_t nulls = nulls_of(from);
-  return {std::move(ctx), std::make_shared<const shared_parts>(std::move(from), nulls), offset, length};
+  return {std::make_shared<const shared_parts>(std::move(ctx), std::move(from), nulls), offset, length};
 }
 
 column column::empty(const std::shared_ptr<context>& ctx, const data_type& type) {
@@ -270,7 +269,7 @@ std::int64_t column::null_count() const {
   std::int64_t count = known_null_count();
   if (count == unknown_nulls) {
     // Two threads may both count. They store the same number.
-    count = count_on_device(ctx_, validity(), offset_, length_);
+    count = count_on_device(ctx(), validity(), offset_, length_);
     facts().nulls = count;
   }
   return count;
@@ -293,7 +292,7 @@ column column::slice(std::int64_t offset, std::int64_t length) const {
   } else if (known == length_) {
     count = length;
   }
-  column part(ctx_, parts_, offset_ + offset, length);
+  column part(parts_, offset_ + offset, length);
   part.of_slice_ = std::make_shared<row_facts>(count);
   return part;
 }
@@ -378,7 +377,7 @@ void column::count_nulls(std::span<const column> of) {
   if (unknown.empty()) {
     return;
   }
-  const std::shared_ptr<context>& ctx = unknown.front()->ctx_;
+  const std::shared_ptr<context>& ctx = unknown.front()->ctx();
   storage_reads memory(ctx->work_stream());
   for (const column* const column : unknown) {
     memory.add(column->validity());

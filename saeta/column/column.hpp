@@ -74,10 +74,7 @@ public:
   [[nodiscard]] const data_type& type() const { return all_rows().type; }
   [[nodiscard]] std::int64_t length() const noexcept { return length_; }
   [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }
-  [[nodiscard]] const std::shared_ptr<context>& ctx() const {
-    static_cast<void>(all_rows());
-    return ctx_;
-  }
+  [[nodiscard]] const std::shared_ptr<context>& ctx() const { return all_rows().ctx; }
   [[nodiscard]] std::span<const buffer> buffers() const { return all_rows().buffers; }
   /// Absent if the column was made without a validity buffer, or its type has none.
   [[nodiscard]] const buffer& validity() const;
@@ -131,16 +128,16 @@ private:
   };
   /// The parts, with the facts about all of their rows.
   struct shared_parts : parts {
-    shared_parts(parts&& from, std::int64_t known) : parts(std::move(from)), facts(known) {}
+    shared_parts(std::shared_ptr<context> home, parts&& from, std::int64_t known)
+        : parts(std::move(from)), ctx(std::move(home)), facts(known) {}
+    std::shared_ptr<context> ctx;
     mutable row_facts facts;
   };
-  column(std::shared_ptr<context> ctx, std::shared_ptr<const shared_parts> from, std::int64_t offset,
-         std::int64_t length);
+  column(std::shared_ptr<const shared_parts> from, std::int64_t offset, std::int64_t length);
   /// @throws error closed for a column that was moved from.
   [[nodiscard]] const shared_parts& all_rows() const { return held_by(parts_, "column"); }
   [[nodiscard]] row_facts& facts() const { return of_slice_ ? *of_slice_ : all_rows().facts; }
 
-  std::shared_ptr<context> ctx_;
   std::shared_ptr<const shared_parts> parts_;
   std::int64_t offset_;
   std::int64_t length_;
