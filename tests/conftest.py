@@ -30,6 +30,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on a GPU come last: its rings keep page-locked memory, which counts on the host, and a child of fork
+    can't use what its parent has begun with CUDA."""
+    items.sort(key=lambda item: item.get_closest_marker("gpu") is not None)
+
+
 @pytest.fixture(autouse=True)
 def current_device() -> Iterator[None]:
     from current_device import cuda_driver, put_back
