@@ -31,8 +31,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on a GPU come last: its rings keep page-locked memory, which counts on the host, and a child of fork
-    can't use what its parent has begun with CUDA."""
+    """Tests on a GPU come last: its rings keep page-locked memory, which counts on the host, and a child of
+    fork can't use what its parent has begun with CUDA."""
     items.sort(key=lambda item: item.get_closest_marker("gpu") is not None)
 
 
