@@ -79,7 +79,7 @@ storage::storage(key /*own*/, const std::shared_ptr<context>& ctx, external_memo
   external_ = true;
   access_ = memory.access;
   ordering_.start_after(memory.ready);
-  constant_ = !writable() && memory.ready.empty() && ctx->on_host() && kind() == memory_kind::host;
+  immutable_ = !writable() && memory.ready.empty() && ctx->on_host() && kind() == memory_kind::host;
   entry_ = ctx->core_->holders->add(owner_kind::external, block_.label, memory.bytes, nullptr);
   keepalive_ = std::move(memory.keepalive);
   log_view(*ctx->core_->log, memory_event::adopt, block_);

@@ -108,7 +108,7 @@ public:
   [[nodiscard]] bool writable() const noexcept { return access_ == mutability::writable; }
   /// Whether nobody writes the bytes, now or later: read-only memory of others that was complete when a
   /// context of the host adopted it.
-  [[nodiscard]] bool constant() const noexcept { return constant_; }
+  [[nodiscard]] bool immutable() const noexcept { return immutable_; }
   /// Unique in the process, and never reused.
   [[nodiscard]] std::uint64_t generation() const noexcept { return block_.generation; }
   [[nodiscard]] ordering_state& ordering() noexcept { return ordering_; }
@@ -119,7 +119,7 @@ private:
   storage(const std::shared_ptr<context>& ctx, Make make);
 
   bool external_ = false;
-  bool constant_ = false;
+  bool immutable_ = false;
   mutability access_ = mutability::writable;
   std::shared_ptr<context> context_;
   block block_;

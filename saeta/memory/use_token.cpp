@@ -155,7 +155,7 @@ void* use_token::pointer(const buffer& used, access mode, std::size_t value_byte
                                                  [](const held& each) { return order_of(each.bytes); });
   const bool named = position != held_.end() && position->bytes == used.owner() &&
                      (mode == access::read || position->mode != access::read);
-  const bool free = mode == access::read && used.owner()->constant() && is_immediate(stream_);
+  const bool free = mode == access::read && used.owner()->immutable() && is_immediate(stream_);
   if (!named && !free) {
     throw error(errc::invalid_argument, concat("buffer '", tag, "' was not named in this token for ",
                                                mode == access::read ? "reading" : "writing"));

@@ -68,13 +68,13 @@ struct use {
 class storage_reads {
 public:
   storage_reads() = default;
-  /// Leaves out constant memory if work on the stream has ended when its call returns. Such reads need no
+  /// Leaves out immutable memory if work on the stream has ended when its call returns. Such reads need no
   /// order, and a thousand tables of pyarrow have thousands of storages. The caller keeps the memory.
   explicit storage_reads(const stream_ref& by) : all_(!is_immediate(by)) {}
 
   /// Whether a token over the reads has to name the memory.
   [[nodiscard]] bool needs(const buffer& of) const noexcept {
-    return of.present() && (all_ || !of.owner()->constant());
+    return of.present() && (all_ || !of.owner()->immutable());
   }
   void add(const buffer& of) {
     if (needs(of) && (is_newest(*of.owner()) || is_unknown(*of.owner()))) {

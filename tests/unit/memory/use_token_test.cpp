@@ -325,37 +325,37 @@ buffer adopted(const std::shared_ptr<context>& ctx, std::span<std::uint8_t> byte
   return buffer::adopt(ctx, std::move(lent));
 }
 
-TEST(constant_memory, is_read_only_memory_of_others_that_no_work_fills) {
+TEST(immutable_memory, is_read_only_memory_of_others_that_no_work_fills) {
   const auto ctx = context::create(make_host_backend());
   std::array<std::uint8_t, 64> bytes{7};
-  EXPECT_TRUE(adopted(ctx, bytes, mutability::read_only).owner()->constant());
-  EXPECT_FALSE(adopted(ctx, bytes, mutability::writable).owner()->constant());
-  EXPECT_FALSE(buffer::allocate(ctx, 64, ctx->work_stream()).owner()->constant());
+  EXPECT_TRUE(adopted(ctx, bytes, mutability::read_only).owner()->immutable());
+  EXPECT_FALSE(adopted(ctx, bytes, mutability::writable).owner()->immutable());
+  EXPECT_FALSE(buffer::allocate(ctx, 64, ctx->work_stream()).owner()->immutable());
   const auto device = context::create(sim::device::create({.seed = 1}));
-  EXPECT_FALSE(adopted(device, bytes, mutability::read_only).owner()->constant()) << "streams may read it";
+  EXPECT_FALSE(adopted(device, bytes, mutability::read_only).owner()->immutable()) << "streams may read it";
 }
 
-TEST(constant_memory, is_read_on_the_host_without_being_named) {
+TEST(immutable_memory, is_read_on_the_host_without_being_named) {
   const auto ctx = context::create(make_host_backend());
   std::array<std::uint8_t, 64> bytes{7};
-  const buffer constant = adopted(ctx, bytes, mutability::read_only);
+  const buffer shown = adopted(ctx, bytes, mutability::read_only);
   const buffer own = buffer::allocate(ctx, 64, ctx->work_stream());
   storage_reads memory(ctx->work_stream());
-  memory.add(constant);
+  memory.add(shown);
   memory.add(own);
   ASSERT_EQ(memory.uses().size(), 1);
   const use_token token(ctx->work_stream(), memory.uses());
-  EXPECT_EQ(token.span<const std::uint8_t>(constant).front(), 7);
-  EXPECT_THROW(static_cast<void>(token.span<std::uint8_t>(constant)), error);
+  EXPECT_EQ(token.span<const std::uint8_t>(shown).front(), 7);
+  EXPECT_THROW(static_cast<void>(token.span<std::uint8_t>(shown)), error);
 }
 
-TEST(constant_memory, is_named_for_a_stream_of_a_device) {
+TEST(immutable_memory, is_named_for_a_stream_of_a_device) {
   const auto ctx = context::create(make_host_backend());
   const auto device = context::create(sim::device::create({.seed = 1, .run_percent = 0}));
   std::array<std::uint8_t, 64> bytes{7};
-  const buffer constant = adopted(ctx, bytes, mutability::read_only);
+  const buffer shown = adopted(ctx, bytes, mutability::read_only);
   storage_reads memory(device->work_stream());
-  memory.add(constant);
+  memory.add(shown);
   EXPECT_EQ(memory.uses().size(), 1) << "the device may still read it when the token has ended";
 }
 
