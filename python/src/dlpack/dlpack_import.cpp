@@ -305,19 +305,6 @@ private:
   const asked_import* how_;
 };
 
-/// An object that was given, and what its type says of the tensors that it exports.
-struct producer {
-  explicit producer(nb::handle given)
-      : object(given), table(exchange_api_of(Py_TYPE(given.ptr()))),
-        is_ours(table != nullptr && is_own(*table)),
-        is_of_torch(table != nullptr && !is_ours && is_torch_table(given, *table)) {}
-
-  nb::handle object;
-  const DLPackExchangeAPI* table; ///< its C functions; null if there are none
-  bool is_ours;
-  bool is_of_torch; ///< and has a table
-};
-
 /// Imports through the producer's table of C functions. Null if its type has none, or if only `__dlpack__`
 /// can copy the tensor to the host.
 nb::object import_by_table(const producer& from, const std::shared_ptr<context>& ctx,

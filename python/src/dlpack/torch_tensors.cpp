@@ -38,10 +38,7 @@ bool may_be_imaginary_part(const DLTensor& exported) {
   return true;
 }
 
-} // namespace
-
-bool is_torch_tensor(nb::handle source) { return is_instance_of(source, names().torch, names().tensor); }
-
+/// Whether a type with these C functions is one of torch. All its tensors share one table.
 bool is_torch_table(nb::handle source, const DLPackExchangeAPI& table) {
   static std::atomic<const DLPackExchangeAPI*> known{nullptr};
   if (known.load(std::memory_order_relaxed) == &table) {
@@ -53,6 +50,15 @@ bool is_torch_table(nb::handle source, const DLPackExchangeAPI& table) {
   }
   return found;
 }
+
+} // namespace
+
+bool is_torch_tensor(nb::handle source) { return is_instance_of(source, names().torch, names().tensor); }
+
+producer::producer(nb::handle given)
+    : object(given), table(exchange_api_of(Py_TYPE(given.ptr()))),
+      is_ours(table != nullptr && is_own(*table)),
+      is_of_torch(table != nullptr && !is_ours && is_torch_table(given, *table)) {}
 
 void require_no_gradient(nb::handle source) {
   const nb::object gradient =

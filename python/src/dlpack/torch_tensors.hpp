@@ -2,6 +2,7 @@
 #pragma once
 
 #include "python/src/core/module.hpp"
+#include "python/src/dlpack/exchange_api.hpp"
 #include "saeta/interop/dlpack/abi.hpp"
 #include "saeta/interop/dlpack/dlpack.hpp"
 
@@ -10,8 +11,16 @@
 namespace saeta::py {
 
 bool is_torch_tensor(nb::handle source);
-/// The same of an object whose type has these C functions, which all tensors of torch share.
-bool is_torch_table(nb::handle source, const DLPackExchangeAPI& table);
+
+/// An object that was given, and what its type says of the tensors that it exports.
+struct producer {
+  explicit producer(nb::handle given);
+
+  nb::handle object;
+  const DLPackExchangeAPI* table; ///< its C functions; null if there are none
+  bool is_ours;
+  bool is_of_torch; ///< and has a table
+};
 
 /// Checks the properties of a tensor that no other library sees, which the C functions of torch don't: that it
 /// requires no gradient and, with its DLPack form, that its values are not to be negated.
