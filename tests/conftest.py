@@ -25,6 +25,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 # would change the current device of the thread.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+# Programs of tests fork where Saeta or NumPy has threads, about which Python 3.12 and later warn.
+FORKS = {"PYTHONWARNINGS": "ignore:This process:DeprecationWarning"}
+
 # A shell starts background jobs with SIGINT ignored, and child processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -121,7 +124,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             timeout=300,
             check=False,
-            env={**os.environ, **environment},
+            env={**os.environ, **FORKS, **environment},
         )
 
     return run
