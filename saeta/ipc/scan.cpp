@@ -89,11 +89,10 @@ public:
     // Kept until they are permuted, because the budget may have no room for that.
     read_rows rows = *taken_rows_;
     if (!ctx_->on_host()) {
-      const std::size_t window = taken_window_;
-      lock.unlock();
-      rows.rows = in_order(rows.rows, window);
-      lock.lock();
-      require_open();
+      rows.rows = permuted(lock, rows.rows);
+      if (paused_) {
+        go_on_reading();
+      }
     }
     taken_rows_.reset();
     return rows;
@@ -295,6 +294,50 @@ private:
       }
     }
   }
+  /// Returns the taken rows in their order. If the budget has no room for that, windows behind them make room.
+  /// @param lock  held; released meanwhile.
+  table permuted(std::unique_lock<std::mutex>& lock, const table& rows) {
+    for (bool has_dropped = false;; has_dropped = true) {
+      const std::size_t window = taken_window_;
+      std::exception_ptr refused;
+      lock.unlock();
+      try {
+        table made = in_order(rows, window);
+        lock.lock();
+        require_open();
+        return made;
+      } catch (const error& failure) {
+        if (!is_lack_of_room(failure.code())) {
+          throw;
+        }
+        refused = std::current_exception();
+      }
+      lock.lock();
+      if (has_dropped || !drop_windows_ahead(lock)) {
+        std::rethrow_exception(refused);
+      }
+    }
+  }
+  /// Drops the windows that were read ahead. They are read again when the taken one has been put in order.
+  /// False if there are none.
+  bool drop_windows_ahead(std::unique_lock<std::mutex>& lock) {
+    paused_ = true;
+    wait(lock, [&] { return busy_ == 0; });
+    if (std::ranges::none_of(ready_, [](const auto& each) { return each.second.read.has_value(); })) {
+      go_on_reading();
+      return false;
+    }
+    cutter_.go_to(ready_.begin()->second.begins_at);
+    ready_.clear();
+    cut_ = taken_;
+    ended_ = false;
+    return true;
+  }
+  /// Ends a pause, unless it is that of a window that was refused.
+  void go_on_reading() {
+    paused_ = std::ranges::any_of(ready_, [](const auto& each) { return each.second.refused; });
+    changed_.notify_all();
+  }
   /// Returns the rows of a window in the order that the caller gave, if any.
   [[nodiscard]] table in_order(const table& rows, std::size_t window) const {
     return orders_.empty() ? rows : take_permuted(rows, orders_[window].key, orders_[window].batches);
@@ -332,7 +375,7 @@ private:
   std::multiset<window_cutter::position> reading_; ///< where the windows that are being read begin
   bool started_ = false;                           ///< at least one of the threads
   bool cutting_ = false;
-  bool paused_ = false;     ///< a window was refused: none is cut until it is taken
+  bool paused_ = false;     ///< a window was refused, or is put in order first: none is cut until it is taken
   bool ended_ = false;      ///< no further window is cut
   std::size_t busy_ = 0;    ///< threads that cut or read
   std::uint64_t cut_ = 0;   ///< windows that were begun
