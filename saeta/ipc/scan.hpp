@@ -20,6 +20,7 @@
 //           device when the window is requested, so that its work stream never waits for a later window.
 // Budget    A window that has no room is read again when it is requested, and is made smaller until it fits,
 //           unless the caller gave it. If it does not fit, `next` throws budget_exceeded and can be repeated.
+//           If there is no room to put a window in order, those read ahead are dropped and read again.
 // Order     Columns are ready in stream order (memory/buffer.hpp).
 // Thread    Any: each table goes to one of the threads that call `next`. Two threads of the scan read
 //           ahead, if there is more than one window.
