@@ -45,8 +45,6 @@ const recently_used* find_recent(const stream_identity& who) noexcept {
   return known.who == who && known.slot != nullptr && known.slot->is(known.id) ? &known : nullptr;
 }
 
-bool on_host(const backend& device) noexcept { return device.device().kind == device_kind::cpu; }
-
 /// The registries of the process.
 struct all_registries {
   std::mutex mutex;
@@ -323,7 +321,7 @@ void timelines::forget(stream own, stream_ref adopted) noexcept {
 }
 
 std::optional<point> timelines::mark_device() {
-  if (on_host(*device_)) {
+  if (device_->device().kind == device_kind::cpu) {
     return point{};
   }
   const auto none_begins = captures_->hold_off();
@@ -386,7 +384,7 @@ std::uint64_t stream_id_of(timeline_id id) noexcept {
 }
 
 point mark(stream_ref stream) {
-  if (on_host(stream.owner())) {
+  if (is_immediate(stream)) {
     return {};
   }
   const timelines::found on = timelines::find_or_add(stream);
@@ -400,7 +398,7 @@ point mark(stream_ref stream) {
 }
 
 point record(stream_ref stream) {
-  if (on_host(stream.owner())) {
+  if (is_immediate(stream)) {
     return {};
   }
   if (!stream.usable_here()) {
@@ -440,7 +438,7 @@ void wait(stream_ref stream, point awaited) {
   if (awaited.empty()) {
     return;
   }
-  if (on_host(stream.owner())) {
+  if (is_immediate(stream)) {
     synchronize(awaited); // later work of the stream runs on the calling thread
     return;
   }
