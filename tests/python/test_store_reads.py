@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,14 +68,25 @@ def test_a_small_budget_leaves_bodies_with_the_store(host, store, kept):
     assert TABLE.nbytes // 4 < sum(kept) < TABLE.nbytes
 
 
-def test_a_scan_that_is_left_keeps_nothing(host, store):
+def test_a_scan_that_is_left_keeps_nothing(host, store, monkeypatch):
     with sa.scan_ipc("a.arrow", host, filesystem=store) as scan:
         first = next(scan)
     assert host.memory.statistics()["current"] == first.nbytes
+    answer, go_on = store.get, threading.Event()
+
+    def slow(key: str, *, options: dict[str, Any]) -> Any:
+        if not isinstance(options["range"], dict) and options["range"][0] > TABLE.nbytes // 4:
+            go_on.wait(60)  # while the thread that reads ahead has the memory of these batches
+        return answer(key, options=options)
+
+    monkeypatch.setattr(store, "get", slow)
     scan = sa.scan_ipc("a.arrow", host, filesystem=store)
     next(scan)
-    del scan
+    (reading,) = (thread for thread in threading.enumerate() if thread.name == "saeta-scan")
+    del scan  # does not wait for a thread that may be inside a call of the source
+    reading.join()
     assert host.memory.statistics()["current"] == first.nbytes
+    go_on.set()
 
 
 def test_fetched_bytes_are_found_where_they_join():
