@@ -104,7 +104,7 @@ def read_parquet(
         MissingFileError: the file does not exist, or no file matches.
         TypeMismatch: the schema of a file does not go with the others; names the file, the column and both
             types.
-        FormatError: the file is not Parquet or is damaged.
+        FormatError: the file is not Parquet or is damaged; names it, or the first of several.
         ColumnNameError: a column does not exist.
         BudgetExceeded: the table does not fit. What its types and row counts tell is known before anything is
             read. After any failed read, nothing of it stays allocated.
@@ -160,7 +160,7 @@ def _read_on_host(
     scanner = _scanner(data_set, expression, batch_size=rows)
     fetched = data_set.fetch_all(expression)
     try:
-        return _take_counted(where, scanner.to_reader(), counted)
+        return _take_all(where, scanner.to_reader(), counted)
     finally:
         fetched.close()
 
@@ -344,12 +344,22 @@ def naming_failures(source: Any, purpose: str) -> Iterator[None]:
         yield
     except Error:
         raise
-    except OSError as failure:
-        raise file_error(f"can't read '{name_of(source)}': {failure}", failure) from failure
-    except load("pyarrow", purpose).ArrowInvalid as failure:
-        raise FormatError(f"{name_of(source)}: {failure}") from failure
+    except (OSError, load("pyarrow", purpose).ArrowInvalid) as failure:
+        of_decoder = type(failure) is OSError and failure.errno is None
+        if isinstance(failure, OSError) and not of_decoder:
+            raise file_error(f"can't read {_named(source)}: {failure}", failure) from failure
+        raise FormatError(f"{_named(source)}: {failure}") from failure
     except load("pyarrow", purpose).ArrowNotImplementedError as failure:
-        raise UnsupportedError(f"{name_of(source)}: {failure}") from failure
+        raise UnsupportedError(f"{_named(source)}: {failure}") from failure
+
+
+def _named(source: Any) -> str:
+    """Returns what messages call a source. pyarrow does not tell which of several files it means."""
+    if not isinstance(source, list | tuple) or not source:
+        return f"'{name_of(source)}'"
+    others = {1: "", 2: " or the file behind it"}
+    behind = others.get(len(source), f" or one of the {len(source) - 1} files behind it")
+    return f"'{name_of(source[0])}'{behind}"
 
 
 def take_batches(ctx: Context, decoded: Any) -> Table:
@@ -358,23 +368,23 @@ def take_batches(ctx: Context, decoded: Any) -> Table:
     return made
 
 
-def _take_counted(ctx: Context, reader: Any, counted: Counted | None) -> Table:
-    """Takes the batches of a reader of pyarrow, which are counted meanwhile."""
-    if counted is None and read_clock.running is None:
-        return take_batches(ctx, reader)
+def _take_all(ctx: Context, reader: Any, counted: Counted | None) -> Table:
+    """Takes the batches of a reader of pyarrow."""
     failures: list[BaseException] = []  # a stream has their text only
 
     def batches() -> Iterator[Any]:
-        for batch in read_clock.each(reader, "decode"):
-            yield batch
-            try:
+        try:
+            for batch in read_clock.each(reader, "decode"):
+                yield batch
                 if counted is not None:
                     counted.add(batch)
-            except BaseException as failure:
-                failures.append(failure)
-                raise
+        except GeneratorExit:  # its consumer has failed
+            raise
+        except BaseException as failure:
+            failures.append(failure)
+            raise
 
-    made = load("pyarrow", "progress").RecordBatchReader.from_batches(reader.schema, batches())
+    made = load("pyarrow", "reading Parquet").RecordBatchReader.from_batches(reader.schema, batches())
     try:
         return take_batches(ctx, made)
     except Error:
