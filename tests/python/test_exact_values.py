@@ -99,6 +99,67 @@ def test_fractions_become_the_nearest_float(host, name):
     assert sa.column([0.1, None], host, name="x", type=name).fill_null(0.1).to_pylist() == [nearest[0]] * 2
 
 
+TEXTS = np.dtypes.StringDType
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "values"),
+    [
+        (np.array(["a", "bé", ""], TEXTS()), "string", ["a", "bé", ""]),
+        (np.array(["a", None, "c"], TEXTS(na_object=None))[::-1], "string", ["c", None, "a"]),
+        (np.array(["a", np.nan], TEXTS(na_object=np.nan)), "string", ["a", None]),
+        (np.array(["a", pd.NA], TEXTS(na_object=pd.NA)), "string", ["a", None]),
+        (np.ma.array(np.array(["a", "b"], TEXTS()), mask=[True, False]), "string", [None, "b"]),
+        (np.array([], TEXTS()), "string", []),
+        (np.array(["2020", "NaT"], "M8[Y]"), "date32[day]", [dt.date(2020, 1, 1), None]),
+        (np.array(["2020-03"], "M8[M]"), "date32[day]", [dt.date(2020, 3, 1)]),
+        (np.array(["2020-01-02"], "M8[W]"), "date32[day]", [dt.date(2020, 1, 2)]),
+        (np.array([5, "NaT"], "M8[h]"), "timestamp[s]", [dt.datetime(1970, 1, 1, 5), None]),
+        (np.array([5], ">M8[m]"), "timestamp[s]", [dt.datetime(1970, 1, 1, 0, 5)]),
+        (np.array([5, "NaT"], "m8[D]"), "duration[s]", [dt.timedelta(days=5), None]),
+        (np.array([5], "m8[m]"), "duration[s]", [dt.timedelta(minutes=5)]),
+    ],
+)
+def test_arrays_of_text_and_of_coarse_times_have_a_type(host, given, type_, values):
+    column = sa.column(given, host, name="x")
+    assert column.to_pylist() == sa.table({"x": given}, host)["x"].to_pylist() == values
+    assert str(column.type) == type_
+    if type_ == "string":
+        assert sa.column(given, host, type="large_string").to_pylist() == values
+
+
+@pytest.mark.parametrize("cast", [None, "truncate"])
+@pytest.mark.parametrize(
+    ("given", "type_"),
+    [
+        (np.array([1, 2**31], "M8[D]"), "date32"),
+        (np.array([1, -(2**31) - 1], "M8[D]"), "date32"),
+        (np.array([1, 2**33], "M8[Y]"), "date32"),
+        (np.array([0, 2**62], "M8[s]"), "date32"),
+        (np.array([1, 2**50], "M8[D]"), "date64"),
+        (np.array([1, -(2**62)], "M8[D]"), "timestamp[s]"),
+        (np.array([1, 2**62], "m8[h]"), "duration[ns]"),
+    ],
+)
+def test_a_time_that_the_type_can_not_represent_is_refused(host, given, type_, cast):
+    options = {} if cast is None else {cast: True}
+    with pytest.raises(sa.InvalidError, match=r"'x': row 1 .*can't represent$"):
+        sa.column(given, host, name="x", type=type_, **options)
+    if type_ == "date32" and cast is None and given.dtype != "M8[s]":
+        with pytest.raises(sa.InvalidError, match=r"'x': row 1 .*can't represent$"):
+            sa.table({"x": given}, host)
+
+
+def test_the_first_and_the_last_day_are_dates(host):
+    days = np.array([-(2**31), 2**31 - 1, "NaT"], "M8[D]")
+    column = sa.column(days, host)
+    assert str(column.type) == "date32[day]"
+    assert column.to_arrow().cast("int32").to_pylist() == [-(2**31), 2**31 - 1, None]
+    most = (2**63 - 1) // 86_400_000
+    wide = sa.column(np.array([-most, most], "M8[D]"), host, type="date64")
+    assert wide.to_arrow().cast("int64").to_pylist() == [-most * 86_400_000, most * 86_400_000]
+
+
 def test_a_nan_stays_a_nan(host):
     for given in ([float("nan"), 1.0], np.array([np.nan, 1.0])):
         column = sa.column(given, host, name="x", type="float32")

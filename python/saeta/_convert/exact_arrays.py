@@ -18,6 +18,14 @@ from saeta.errors import InvalidError, TypeMismatch
 NATURAL = {"b": "b", "U": "u", "T": "u", "S": "z"}
 NUMBERS = tuple("cCsSiIlLefg")
 TIME_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns", "D": "D"}
+# The first and the last day of dates: of 32 bits, and of 64 bits in milliseconds.
+DAYS = {"tdD": (-(2**31), 2**31 - 1), "tdm": (-106_751_991_167, 106_751_991_167)}
+# The type of NumPy's times whose range or unit Arrow lacks, by the kind of the dtype and the unit.
+COARSE_TIMES = {
+    **dict.fromkeys(("MY", "MM", "MW", "MD"), "date32[day]"),
+    **dict.fromkeys(("Mh", "Mm"), "timestamp[s]"),
+    **dict.fromkeys(("mW", "mD", "mh", "mm"), "duration[s]"),
+}
 
 
 def array_of_type(name: str, array: Any, wanted: DataType | None, cast: Cast) -> Any:
@@ -59,8 +67,15 @@ def _infer_type(name: str, array: Any) -> Any:
         return arrow_array(
             name, _to_list(array), DataType(f"fixed_size_binary[{array.dtype.itemsize}]"), None
         )
-    if array.dtype.kind not in "bUTSMm":
+    if array.dtype.kind == "T":  # pyarrow 26 is the first that reads NumPy's strings of any length
+        return arrow_array(name, _to_list(array), DataType("string"), None)
+    if array.dtype.kind not in "bUSMm":
         return arrow_array(name, _to_list(array), None, None)
+    kind = array.dtype.kind
+    if kind in "Mm":
+        unit = load("numpy", f"column '{name}': an array").datetime_data(array.dtype)[0]
+        if (coarse := COARSE_TIMES.get(kind + unit)) is not None:
+            return _times(name, array, DataType(coarse), None)
     pyarrow = load("pyarrow", f"column '{name}': an array of {array.dtype}")
     mask, values = mask_of(array), dense(plain(array))
     try:
@@ -73,6 +88,8 @@ def _to_list(array: Any) -> list[Any]:
     """Returns the values as Python objects, with None for masked ones."""
     mask, bare = mask_of(array), plain(array)
     values: list[Any] = list(bare) if array.dtype.kind in "Mm" else bare.tolist()
+    if array.dtype.kind == "T":  # a missing text is the object that the dtype names
+        values = [value if isinstance(value, str) else None for value in values]
     return (
         values if mask is None else [None if out else value for value, out in zip(values, mask, strict=True)]
     )
@@ -129,10 +146,16 @@ def _times(name: str, array: Any, wanted: DataType, cast: Cast) -> Any:
     mask, values = mask_of(array), dense(plain(array))
     unit = "D" if wanted.format.startswith("td") else TIME_UNITS[wanted.format[2]]
     converted = values.astype(f"{values.dtype.kind}8[{unit}]")
-    back = converted.astype(values.dtype)
-    fits = (back == values) | numpy.isnat(values)
-    coarse = numpy.datetime_data(values.dtype)[0] in ("Y", "M")  # months and years are never truncated
-    within = fits if coarse else fits | (abs(values - back) < numpy.timedelta64(1, unit))
+    back, missing = converted.astype(values.dtype), numpy.isnat(values)
+    first, last = DAYS.get(wanted.format, (-(2**63), 2**63 - 1))
+    number = converted.astype("i8")
+    in_range = (number >= first) & (number <= last)
+    fits = missing | in_range & (back == values)
+    given, one = numpy.datetime_data(values.dtype)[0], numpy.timedelta64(1, unit)
+    if given in ("Y", "M") or numpy.timedelta64(1, given) >= one:  # nothing to truncate
+        within = fits
+    else:
+        within = fits | in_range & (abs(values - back) < one)
     _require(name, values, fits if cast is None else within, mask, wanted, within, converted)
     return pyarrow.array(converted, arrow_type(name, wanted), mask=mask)
 
