@@ -3,6 +3,7 @@ conversions."""
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
@@ -94,7 +95,7 @@ def test_arrays_of_bytes_of_one_length_are_fixed_size_binaries(host):
 
 def test_the_error_for_uninferable_values_has_pyarrows_message(host):
     with pytest.raises(sa.InvalidError, match=r"^column 't': "):
-        exact_arrays._infer_type("t", np.array(["2020-01"], "M8[M]"))
+        exact_arrays._infer_type("t", np.array([3], "m8[M]"))
 
 
 def test_values_of_no_common_type_are_refused(host):
@@ -232,12 +233,17 @@ def test_sources_of_parquet_are_named_without_secrets():
     assert "secret" not in sources.name_of("s3://key:secret@bucket/a.parquet")
     assert sources.name_of("a.parquet") == "a.parquet"
     with (
-        pytest.raises(sa.FileError, match=r"can't read 'a\.parquet': no luck"),
+        pytest.raises(sa.FileError, match=r"can't read 'a\.parquet': .*no luck"),
         parquet.naming_failures("a.parquet", "a test"),
     ):
-        raise OSError("no luck")
-    with pytest.raises(sa.FormatError, match=r"^list: no luck"), parquet.naming_failures(["a"], "a test"):
+        raise OSError(errno.EIO, "no luck")
+    with pytest.raises(sa.FormatError, match=r"^'a': no luck"), parquet.naming_failures(["a"], "a test"):
         raise pa.ArrowInvalid("no luck")
+    with (
+        pytest.raises(sa.FormatError, match=r"^'a' or the file behind it: no"),
+        parquet.naming_failures(["a", "b"], "a test"),
+    ):
+        raise OSError("no luck")  # as pyarrow's decoder
     with pytest.raises(sa.MissingFileError, match="gone"), parquet.naming_failures("a", "a test"):
         raise FileNotFoundError("gone")
 
