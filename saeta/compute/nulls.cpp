@@ -204,7 +204,7 @@ table drop_null(const table& source, std::span<const std::size_t> columns) {
   for (std::size_t i = 0; i < seen.size(); ++i) {
     mask.push_back(marked(source.ctx(), source.batches()[i].rows, seen[i], 0, 1));
   }
-  return take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), mask));
+  return filter(source, mask);
 }
 
 } // namespace saeta

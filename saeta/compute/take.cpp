@@ -126,7 +126,7 @@ bool share_dictionaries(std::span<const column* const> pieces) {
   return true;
 }
 
-/// The same pieces with one dictionary, if they have several.
+/// The same pieces with one dictionary, if they have several: `column_of` takes that of the first piece.
 std::vector<column> with_one_dictionary(std::vector<column> pieces) {
   if (pieces.size() == 1) {
     return pieces;
@@ -137,7 +137,13 @@ std::vector<column> with_one_dictionary(std::vector<column> pieces) {
       all.push_back(&piece);
     }
   }
-  if (all.size() < 2 || share_dictionaries(all)) {
+  if (all.empty()) {
+    return pieces;
+  }
+  if (all.size() == 1 || share_dictionaries(all)) {
+    if (pieces.front().length() == 0) { // it may have a dictionary of its own
+      pieces.front() = all.front()->slice(0, 0);
+    }
     return pieces;
   }
   const std::vector<column> whole = combine_chunks(pieces);
@@ -284,6 +290,43 @@ table take(const table& source, std::span<const column> indices) {
   table table = take(source, queued.rows);
   check_rows(queued, indices);
   return table;
+}
+
+namespace {
+
+/// The pieces of a mask, of which parts are taken.
+table table_of_mask(const std::shared_ptr<context>& ctx, std::span<const column> mask) {
+  std::vector<batch> batches;
+  for (const column& piece : mask) {
+    batches.push_back({piece.length(), {piece}});
+  }
+  return table::make(ctx, {{{"mask", mask.front().type(), true, {}}}, {}}, std::move(batches));
+}
+
+} // namespace
+
+table filter(const table& source, std::span<const column> mask) {
+  const std::shared_ptr<context>& ctx = source.ctx();
+  try {
+    return take(source, rows_of_mask(ctx, rows_of_pieces(source), mask));
+  } catch (const error& why) {
+    if (why.code() != errc::overflow || source.batches().size() < 2) {
+      throw;
+    }
+  }
+  const table whole_mask = table_of_mask(ctx, mask);
+  std::vector<batch> kept;
+  std::int64_t first = 0;
+  for (const batch& each : source.batches()) {
+    const table alone = table::make(ctx, source.fields(), {each});
+    const std::vector<column> part = whole_mask.slice(first, each.rows).pieces(0);
+    if (!part.empty()) {
+      const table rows = take(alone, rows_of_mask(ctx, rows_of_pieces(alone), part));
+      kept.insert(kept.end(), rows.batches().begin(), rows.batches().end());
+    }
+    first += each.rows;
+  }
+  return table::make(ctx, source.fields(), std::move(kept));
 }
 
 namespace {

@@ -10,9 +10,10 @@
 //           and once for each level of nesting, to learn how much memory it needs. It waits for the check of
 //           few indices when everything is queued.
 // Limits    If 32-bit offsets or run ends cannot count the values, the result has several batches. Chunks of
-//           one column with different dictionaries are joined first (compute/combine.hpp).
+//           one column with different dictionaries are joined first (compute/combine.hpp). If the indices
+//           cannot count all of their values, `filter` keeps the batches apart.
 // Failure   As for selected_rows; overflow if a single row is too large, or if the indices of a dictionary
-//           type cannot count the values of all dictionaries. Nothing stays allocated.
+//           type cannot count the values that `take` joins. Nothing stays allocated.
 
 #pragma once
 
@@ -32,6 +33,9 @@ namespace SAETA_EXPORT saeta {
 [[nodiscard]] std::vector<column> take(std::span<const column> source, const selected_rows& rows);
 /// Rows by their numbers. @param indices  as for `rows_of_indices`
 [[nodiscard]] table take(const table& source, std::span<const column> indices);
+
+/// The rows whose mask is true. @param mask  as for `rows_of_mask`
+[[nodiscard]] table filter(const table& source, std::span<const column> mask);
 
 /// The same rows of columns of equal length, without what no row refers to: children of lists and unions, and
 /// bytes behind views, which take() shares. @throws error overflow for more than 2 GiB behind views

@@ -15,7 +15,7 @@ import pytest
 import arrow_data
 import saeta as sa
 from property_settings import examples
-from random_arrays import any_type, can_show, filled, in_pieces
+from random_arrays import can_show, in_pieces, random_column
 from sim_devices import DEVICES, contexts_of
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -44,8 +44,7 @@ def require_rows(made, source, rows):
 
 
 def check_taken(random, ctx):
-    source = filled(random, any_type(random), random.randint(0, 9))
-    column = in_pieces(random, source, ctx)
+    source, column = random_column(random, ctx)
     choices = list(range(len(source))) + [None] * random.randint(0, 2)
     rows = random.choices(choices, k=random.randint(0, 12)) if choices else []
     taken = column.take(pa.array(rows, random.choice([pa.int32(), pa.int64(), pa.uint32()])))
@@ -54,8 +53,7 @@ def check_taken(random, ctx):
 
 
 def check_filtered(random, ctx):
-    source = filled(random, any_type(random), random.randint(0, 9))
-    column = in_pieces(random, source, ctx)
+    source, column = random_column(random, ctx)
     mask = random.choices([True, False, None], k=len(source))
     filtered = column.filter(in_pieces(random, pa.array(mask, pa.bool_()), ctx))
     require_rows(filtered, source, [row for row, kept in enumerate(mask) if kept])
@@ -108,6 +106,39 @@ def test_a_table_is_taken_and_filtered(device):
     assert kept.to_pydict() == {"a": [1, 4], "b": ["x", "yy"], "c": [[1], [2, 3]]}
     assert table.filter([False] * 6).num_rows == 0
     assert table.take([]).to_pydict() == {"a": [], "b": [], "c": []}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_first_batch_without_rows_has_a_dictionary_of_its_own(device, nested):
+    words = pa.dictionary(pa.int32(), pa.string())
+    chunks = [pa.array(each, words) for each in ([], ["c", "b", "c"], [])]
+    chunks[0] = pa.array(["q"], words).slice(1)
+    if nested:
+        chunks = [pa.StructArray.from_arrays([chunk, chunk], ["a", "b"]) for chunk in chunks]
+    source = pa.table({"x": pa.chunked_array(chunks)})
+    table = sa.from_arrow(source, device)
+    values = source["x"].to_pylist()
+    assert table.take([2, 1])["x"].to_pylist() == [values[2], values[1]]
+    assert table["x"].take([2, None]).to_pylist() == [values[2], None]
+    assert table.filter(np.array([True, True, False]))["x"].to_pylist() == values[:2]
+    assert table[::-1]["x"].to_pylist() == values[::-1]
+
+
+def test_batches_whose_dictionaries_do_not_fit_together_are_filtered(device):
+    """256 values are too many for an index of 8 bits. They stay in their batches, as in pyarrow."""
+    small = pa.dictionary(pa.int8(), pa.int64())
+    chunks = [pa.array(range(first, first + 100)).dictionary_encode().cast(small) for first in (0, 100, 200)]
+    source = pa.table({"x": pa.chunked_array(chunks), "y": pa.array([None, 1, 2] * 100)})
+    table = sa.from_arrow(source, device)
+    mask = [row % 7 == 0 for row in range(300)]
+    assert table.filter(in_pieces(Random(3), pa.array(mask), device)).to_arrow().equals(source.filter(mask))
+    kept = table["x"].filter(np.array(mask))
+    assert kept.type == table["x"].type
+    assert kept.to_pylist() == [row for row in range(300) if row % 7 == 0]
+    assert table.drop_null("y").to_arrow().equals(source.filter(pc.is_valid(source["y"])))
+    assert table.filter(np.array(mask) & (np.arange(300) < 100)).num_rows == 15
+    with pytest.raises(sa.SizeOverflow, match="its indices can't count the values of all dictionaries"):
+        table.take([0, 150])
 
 
 def test_many_rows_of_every_width_are_taken(device):

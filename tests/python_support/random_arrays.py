@@ -168,3 +168,16 @@ def in_pieces(random: Random, array: Any, ctx: Any = "host") -> sa.Column:
     edges = [0, *sorted(random.choices(range(len(array) + 1), k=random.randint(0, 3))), len(array)]
     pieces = [array.slice(first, last - first) for first, last in itertools.pairwise(edges)]
     return sa.from_arrow(pa.chunked_array(pieces, array.type), ctx, as_column=True)
+
+
+def random_column(random: Random, ctx: Any = "host") -> tuple[Any, sa.Column]:
+    """Returns an array or a chunked array, and a column of its rows in chunks.
+
+    The chunks are slices of one array or arrays of their own, which differ in dictionaries and children.
+    """
+    type_ = any_type(random)
+    if random.randint(0, 1):
+        source = filled(random, type_, random.randint(0, 9))
+        return source, in_pieces(random, source, ctx)
+    source = pa.chunked_array([filled(random, type_, random.randint(0, 4)) for _ in range(3)], type_)
+    return source, sa.from_arrow(source, ctx, as_column=True)

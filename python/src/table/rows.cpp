@@ -37,7 +37,7 @@ column_object take_rows(const column_object& self, const column_object& indices)
 }
 
 column_object filtered(const column_object& self, const column_object& mask) {
-  return with_rows(self, rows_of_mask(self.ctx, rows_of_pieces(*self.pieces), pieces_of(mask)));
+  return {self.described, self.ctx, filter(as_table(self), pieces_of(mask)).pieces(0)};
 }
 
 column_object rows_in_steps(const column_object& self, std::int64_t first, std::int64_t step,
@@ -57,8 +57,7 @@ table_object rows_permuted(const table_object& self, std::uint64_t key, std::int
 }
 
 table_object rows_filtered(const table_object& self, const column_object& mask) {
-  const table& source = *self.value;
-  return table_object(take(source, rows_of_mask(source.ctx(), rows_of_pieces(source), pieces_of(mask))));
+  return table_object(filter(*self.value, pieces_of(mask)));
 }
 
 /// Converts every piece. Columns without pieces get an empty one, whose type is checked.

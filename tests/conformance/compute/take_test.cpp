@@ -78,7 +78,12 @@ protected:
                 rows_of_indices(pieces.front().ctx(), rows_of_pieces(pieces), std::span(&indices, 1)));
   }
   static std::vector<column> kept(const std::vector<column>& pieces, const std::vector<column>& mask) {
-    return take(pieces, rows_of_mask(pieces.front().ctx(), rows_of_pieces(pieces), mask));
+    std::vector<batch> batches;
+    for (const column& piece : pieces) {
+      batches.push_back({piece.length(), {piece}});
+    }
+    const schema fields{{{"x", pieces.front().type(), true, {}}}, {}};
+    return filter(table::make(pieces.front().ctx(), fields, std::move(batches)), mask).pieces(0);
   }
 
   static bool is_null_row(const ArrowArray& seen, const data_type& type, std::int64_t row) {
