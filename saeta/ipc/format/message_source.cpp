@@ -381,9 +381,7 @@ std::uint64_t message_source::fetch_ahead() {
     return 0;
   }
   if (ahead_ == nullptr) {
-    const std::uint64_t budget_bytes =
-        ctx_ == nullptr ? 0 : ctx_->memory_budget()->statistics().limit; // without bodies, nothing counts
-    ahead_ = std::make_unique<fetch_window>(all_messages(), budget_bytes);
+    ahead_ = std::make_unique<fetch_window>(all_messages(), ctx_->memory_budget()->statistics().limit);
   }
   ahead_->go_on(next_message());
   return ahead_->bytes();
@@ -395,7 +393,7 @@ std::size_t message_source::next_message() const noexcept {
 
 /// The dictionaries, and then the batches of the range.
 fetch_window::messages message_source::all_messages() {
-  const bool whole = described_ == nullptr || columns_.size() == described_->fields().fields.size();
+  const bool whole = columns_.size() == described_->fields().fields.size();
   fetch_window::messages all;
   all.count = footer_.dictionaries.size() + static_cast<std::size_t>(batch_count());
   all.at = [this](std::size_t number) {
@@ -404,11 +402,9 @@ fetch_window::messages message_source::all_messages() {
     const auto body = static_cast<std::uint64_t>(std::max<std::int64_t>(at.body_bytes, 0));
     return fetch_window::message{{static_cast<std::uint64_t>(at.offset), metadata + body}, metadata};
   };
-  if (how_ == bodies::none) {
-    all.ranges = [](std::size_t) { return std::vector<byte_range>(); };
-  } else if (!whole) {
+  if (!whole) {
     all.ranges = [this](std::size_t number) { return ranges_of(number); };
-  } else if (how_ == bodies::viewed && ctx_->on_host()) {
+  } else if (how_ == bodies::viewed) {
     all.memory = [this](std::uint64_t bytes, std::uint64_t held) { return memory_ahead(bytes, held); };
   }
   all.fetch = [this](std::span<const byte_range> ranges) { return from_->fetch_ahead(ranges); };

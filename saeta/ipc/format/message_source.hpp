@@ -97,8 +97,8 @@ public:
   /// The metadata with the schema: the footer of a file, the first message of a stream. It has a schema
   /// table (`schema_table`). It lives as long as this object.
   [[nodiscard]] std::span<const std::byte> front() const noexcept { return front_; }
-  /// Lets the source fetch the next messages of a file, or their metadata if bodies are not read.
-  /// Returns the bytes that it has fetched ahead.
+  /// Lets the source fetch the next messages of a file, as `next` does, too. Bodies of a source that fetches
+  /// ahead are always read. Returns the bytes that it has fetched ahead.
   std::uint64_t fetch_ahead();
   /// Batches in the range; -1 for a stream.
   [[nodiscard]] std::int64_t batch_count() const noexcept;

@@ -216,9 +216,7 @@ void host_dictionaries::add(const host_target& to, const read_columns& columns,
   const std::int64_t id = message.layout.dictionary.value();
   const std::size_t number = columns.dictionaries.numbers.at(id);
   const dictionary_tree& tree = *columns.dictionaries.trees[number];
-  if (all_.size() <= number) {
-    all_.resize(columns.dictionaries.trees.size());
-  }
+  all_.resize(columns.dictionaries.trees.size());
   entry arrived;
   arrived.tree = &tree;
   if (message.owner != nullptr) {
