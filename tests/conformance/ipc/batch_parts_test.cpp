@@ -157,6 +157,34 @@ TEST_P(batch_parts, of_broken_frames_end_the_scan) {
   }
 }
 
+TEST_P(batch_parts, end_with_the_frames_of_their_batch) {
+  constexpr std::int64_t rows = 5003;
+  constexpr std::int64_t claimed = rows * 8;
+  constexpr std::int64_t too_many = claimed + 8;
+  const data_type type(type_id::int64);
+  const table original =
+      support::table_of(host_, schema{{{"x", type, true, {}}}, {}},
+                        {{support::random_array(type, {rows, 0, support::nulls::absent}, 1)}});
+  for (const compression body : codecs) {
+    ipc::write(original, file(), {.body = body, .batch_rows = rows});
+    std::string bytes(std::filesystem::file_size(file()), ' ');
+    std::ifstream(file(), std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    const auto at = bytes.find(std::string_view(reinterpret_cast<const char*>(&claimed), sizeof claimed));
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at, sizeof too_many, reinterpret_cast<const char*>(&too_many), sizeof too_many);
+    std::ofstream(file(), std::ios::binary) << bytes;
+    const std::vector<std::vector<batch_span>> windows{{{0, 0, 3000}}, {{0, 3000, rows - 3000}}};
+    const auto scan = opened().scan_spans(ctx(), windows, 1);
+    EXPECT_EQ(scan->next()->rows(), 3000);
+    EXPECT_THAT([&] { static_cast<void>(scan->next()); },
+                ::testing::Throws<error>(::testing::AllOf(
+                    ::testing::Property(&error::code, errc::format),
+                    ::testing::Property(&error::message, HasSubstr("batch 0 from row 3000 on: column 'x': ")),
+                    ::testing::Property(&error::message,
+                                        HasSubstr("decode to 40024 bytes, the buffer claims 40032")))));
+  }
+}
+
 TEST_P(batch_parts, go_on_after_a_budget_refusal) {
   const table original = large();
   ipc::write(original, file(), {.body = compression::zstd, .batch_rows = original.rows()});

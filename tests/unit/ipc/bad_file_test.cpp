@@ -95,6 +95,7 @@ TEST_F(bad_file, a_reader_that_failed_fails_again) {
   const auto reading = reader::open(std::as_bytes(std::span(cut)), nullptr);
   const error first = error_of([&] { static_cast<void>(reading->read_all(ctx())); });
   EXPECT_EQ(error_of([&] { static_cast<void>(reading->next(ctx())); }).message(), first.message());
+  EXPECT_EQ(error_of([&] { static_cast<void>(reading->read_all(ctx())); }).message(), first.message());
 }
 
 } // namespace

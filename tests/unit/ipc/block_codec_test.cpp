@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -77,6 +78,23 @@ TEST_P(blocks, of_any_size_and_content_round_trip) {
         << "a reader would refuse it";
     EXPECT_EQ(charged_->statistics().current, 0U);
   }
+}
+
+TEST_P(blocks, of_a_higher_level_are_smaller) {
+  std::mt19937_64 random(7);
+  std::vector<std::byte> values(block_codec::block_bytes);
+  for (std::byte& value : values) {
+    value = static_cast<std::byte>(random() % 4);
+  }
+  const auto size_of = [&](int level) {
+    const block_codec codec(GetParam(), level);
+    return std::pair(codec.block(values, charged_)->bytes().size(),
+                     codec.whole(values, charged_)->bytes().size());
+  };
+  const auto [block, whole] = size_of(0);
+  const auto [best_block, best_whole] = size_of(9);
+  EXPECT_LT(best_block, block);
+  EXPECT_LT(best_whole, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(codecs, blocks, ::testing::Values(body_codec::lz4, body_codec::zstd),

@@ -290,6 +290,37 @@ std::vector<std::int32_t> part_of(const std::vector<std::int32_t>& values, std::
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
+TEST(buffer_decoder, reads_small_neighbours_at_once_and_large_buffers_in_parts) {
+  constexpr std::size_t kib = 1024;
+  std::string bytes;
+  std::vector<packed_buffer> buffers;
+  for (const std::size_t size : {20'000U, 20'000U, 600'000U}) {
+    const std::string text = noise(size);
+    const std::string made = packed(body_codec::lz4, text);
+    buffers.push_back(buffer_in(body_codec::lz4, bytes.size(), made.size(), text.size()));
+    bytes += made;
+  }
+  std::vector<std::size_t> reads;
+  const scatter_source from{bytes.size(), [&](std::uint64_t position, std::span<std::byte> target) {
+                              reads.push_back(target.size());
+                              std::memcpy(target.data(), bytes.data() + position, target.size());
+                            }};
+  buffer_decoder decoder(from);
+  for (const packed_buffer& each : buffers) {
+    decoder.begin(each);
+    std::vector<std::byte> target(each.bytes);
+    decoder.read(target);
+    decoder.finish();
+  }
+  ASSERT_GT(buffers[2].packed_bytes, 256 * kib);
+  ASSERT_GE(reads.size(), 4U);
+  EXPECT_EQ(reads[0], 64 * kib) << "the first two buffers";
+  EXPECT_EQ(reads[1], 128 * kib);
+  EXPECT_EQ(reads[2], 128 * kib);
+  EXPECT_EQ(buffer_decoder::most_input_memory, 192 * kib);
+  EXPECT_GE(decoder.memory(), 128 * kib);
+}
+
 TEST(part_decoder, decodes_each_byte_once_if_parts_follow_each_other) {
   const auto charged = budget::create("test", 1 << 28);
   for (const body_codec codec : codecs) {

@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -175,6 +176,42 @@ TEST(decoded_bound, of_truncated_bytes_is_no_larger_and_of_changed_bytes_is_memo
       static_cast<void>(max_decoded_bytes(codec, changed));
     }
   }
+}
+
+/// The memory that a decoder takes for a frame, by its header.
+std::uint64_t memory_for(body_codec codec, const std::vector<std::byte>& frame) {
+  return decoder_memory(codec, frame.size(), [&](std::uint64_t at, std::size_t bytes) {
+    return std::span<const std::byte>(frame).subspan(at, bytes);
+  });
+}
+
+TEST(decoder_memory, of_lz4_is_that_of_its_largest_blocks) {
+  constexpr std::uint64_t kib = 1024;
+  std::vector<std::byte> frame = compress("lz4", "text");
+  for (const auto& [id, block] : {std::pair(4, 64 * kib), std::pair(5, 256 * kib), std::pair(6, 1024 * kib),
+                                  std::pair(7, 4096 * kib), std::pair(0, 64 * kib)}) {
+    frame[5] = static_cast<std::byte>(id << 4);
+    EXPECT_EQ(memory_for(body_codec::lz4, frame), 2 * block + 128 * kib);
+  }
+  EXPECT_EQ(memory_for(body_codec::zstd, frame), 0U) << "not a frame of this codec";
+}
+
+TEST(decoder_memory, of_zstd_is_that_of_its_window) {
+  constexpr std::uint64_t kib = 1024;
+  constexpr std::uint64_t besides = 512 * kib; // the context, and two blocks
+  const auto with_window = [](int byte) {
+    std::vector<std::byte> frame = compress("zstd", "text");
+    frame[4] = std::byte{0}; // the window is given, the size of the content is not
+    frame[5] = static_cast<std::byte>(byte);
+    return memory_for(body_codec::zstd, frame);
+  };
+  EXPECT_EQ(with_window(0), kib + besides);
+  EXPECT_EQ(with_window(3), kib + 3 * kib / 8 + besides);
+  EXPECT_EQ(with_window(10 << 3), 1024 * kib + besides);
+  EXPECT_EQ(with_window(31 << 3), 128 * 1024 * kib + besides) << "larger windows are refused";
+  EXPECT_EQ(memory_for(body_codec::zstd, compress("zstd", text_of(5000, 200))), 5000 + besides)
+      << "one segment: the content is the window";
+  EXPECT_EQ(memory_for(body_codec::lz4, compress("zstd", "text")), 0U);
 }
 
 } // namespace

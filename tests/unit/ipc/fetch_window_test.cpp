@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -155,6 +157,28 @@ TEST(fetch_window, a_source_that_fetches_ahead_gets_large_ranges_as_a_whole) {
   from->read_at(0, target);
   EXPECT_EQ(sizes, std::vector<std::size_t>{32 * mib});
   EXPECT_FALSE(::saeta::ipc::detail::source_of("a function", 64 * mib, read)->fetches_ahead());
+}
+
+TEST(fetch_window, a_source_that_does_not_is_read_by_several_requests_at_once) {
+  std::mutex noting;
+  std::vector<std::pair<std::uint64_t, std::size_t>> pieces;
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> target) {
+    std::ranges::fill(target, static_cast<std::byte>(offset / mib));
+    const std::lock_guard lock(noting);
+    pieces.emplace_back(offset, target.size());
+  };
+  const source from = ::saeta::ipc::detail::source_of("a function", 64 * mib, read);
+  std::vector<std::byte> target(9 * mib);
+  from->read_at(2 * mib, target);
+  std::ranges::sort(pieces);
+  EXPECT_EQ(pieces, (std::vector<std::pair<std::uint64_t, std::size_t>>{
+                        {2 * mib, 4 * mib}, {6 * mib, 4 * mib}, {10 * mib, mib}}));
+  EXPECT_EQ(target[4 * mib - 1], std::byte{2});
+  EXPECT_EQ(target[4 * mib], std::byte{6});
+  EXPECT_EQ(target.back(), std::byte{10});
+  from->read_at(0, {});
+  EXPECT_EQ(pieces.size(), 3U) << "no bytes are no request";
+  EXPECT_EQ(from->fetch_ahead(std::vector<byte_range>{{0, 1}}), nullptr);
 }
 
 } // namespace

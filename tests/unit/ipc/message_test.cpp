@@ -17,6 +17,8 @@
 #include <arrow/type.h>
 
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace saeta::ipc {
@@ -142,6 +144,114 @@ TEST_F(messages, blocks_of_the_footer_must_have_the_right_kind_of_message) {
                "the footer names a record batch at offset 1048576, found none");
 }
 
+TEST_F(messages, blocks_of_the_footer_must_be_where_messages_are) {
+  const std::string bytes = write_bytes(encoded({"words"}));
+  const auto blocks = blocks_of(bytes);
+  const read_options copied{.copy = copy_policy::always};
+  const auto changed = [&](bool dictionary, const auto& change) {
+    const message_block before = dictionary ? blocks.dictionaries.front() : blocks.batches.front();
+    message_block after = before;
+    change(after);
+    return with_block(bytes, before, after);
+  };
+  const auto source = concat(" exceeds a source of ", bytes.size(), " bytes");
+  for (const bool dictionary : {true, false}) {
+    const std::string name = dictionary ? "bytes: dictionary 0: " : "bytes: batch 0: ";
+    const std::int64_t offset = (dictionary ? blocks.dictionaries : blocks.batches).front().offset;
+    const std::int32_t usual = (dictionary ? blocks.dictionaries : blocks.batches).front().metadata_bytes;
+    for (const std::int64_t bad : {std::int64_t{-8}, offset + 4, std::int64_t{1} << 40}) {
+      const std::string moved = changed(dictionary, [&](message_block& of) { of.offset = bad; });
+      EXPECT_ERROR(read_bytes(moved, copied), format,
+                   concat(name, "its message of ", usual, " bytes at offset ", bad, source));
+      EXPECT_ERROR(read_bytes(moved), format, concat("at offset ", bad, ", found none"));
+    }
+    for (const std::int32_t bad : {-1, 7, 1 << 20}) {
+      const std::string resized = changed(dictionary, [&](message_block& of) { of.metadata_bytes = bad; });
+      EXPECT_ERROR(read_bytes(resized, copied), format,
+                   concat(name, "its message of ", bad, " bytes at offset ", offset, source));
+    }
+    const auto less = changed(dictionary, [](message_block& of) { of.metadata_bytes -= 8; });
+    EXPECT_ERROR(read_bytes(less, copied), format, name, concat("metadata of ", usual - 8),
+                 concat(" bytes in a message of ", usual - 8, " bytes"));
+    EXPECT_ERROR(read_bytes(less), format,
+                 concat("the message at offset ", offset, " has ", usual,
+                        " bytes before its body, the footer says ", usual - 8));
+    const auto more = changed(dictionary, [&](message_block& of) {
+      of.metadata_bytes = static_cast<std::int32_t>(static_cast<std::int64_t>(bytes.size()) - offset + 8);
+    });
+    EXPECT_ERROR(read_bytes(more), format, concat("the message at offset ", offset, " of "),
+                 concat(" bytes, as the footer says,", source));
+    const auto last = changed(dictionary, [&](message_block& of) {
+      of.metadata_bytes = static_cast<std::int32_t>(static_cast<std::int64_t>(bytes.size()) - offset);
+    });
+    EXPECT_ERROR(read_bytes(last), format,
+                 concat(" bytes at offset ", bytes.size(), " of a source of ", bytes.size()));
+    EXPECT_ERROR(read_bytes(last, copied), format,
+                 dictionary ? "bytes: a body of " : "bytes: batch 0: a body of ", " of a source of ",
+                 ": it is truncated");
+  }
+}
+
+TEST_F(messages, a_stream_has_one_schema_and_messages_of_one_version) {
+  const auto parts = split(write_bytes(numbers(1), {container::stream}));
+  EXPECT_ERROR(read_bytes(parts[0] + parts[0] + parts[1]), format, "bytes: batch 0",
+               concat("the message at offset ", parts[0].size(), " is a second schema"));
+  std::string older = parts[1];
+  const auto flat = std::as_bytes(std::span(older)).subspan(detail::prefix_bytes);
+  const auto version = detail::flat_table::root(flat).place(detail::message_version);
+  ASSERT_TRUE(version.has_value());
+  older[detail::prefix_bytes + *version] = 3;
+  const auto mixed =
+      "its metadata is of another version than that of the messages before it, or its prefix is of "
+      "another form";
+  for (const std::string& stream : {parts[0] + parts[1] + older, parts[0] + older + parts[1]}) {
+    EXPECT_ERROR(read_bytes(stream), format, "bytes: batch 1", mixed);
+    EXPECT_ERROR(read_bytes(stream, {.copy = copy_policy::always}), format, "bytes: batch 1", mixed);
+  }
+  EXPECT_EQ(read_bytes(parts[0] + older + older).rows(), 18);
+}
+
+TEST_F(messages, compression_has_one_of_two_codecs) {
+  auto parts = split(write_bytes(numbers(1), {container::stream, compression::zstd}));
+  const auto flat = std::as_bytes(std::span(parts[1])).subspan(detail::prefix_bytes);
+  const auto batch = detail::flat_table::root(flat).table(detail::message_table);
+  const auto codec = batch->table(detail::batch_compression);
+  const auto put = [&](std::optional<std::size_t> at, char value) {
+    ASSERT_TRUE(at.has_value());
+    parts[1][detail::prefix_bytes + *at] = value;
+  };
+  const auto expect_refused = [&](const std::string& text) {
+    for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+      EXPECT_ERROR(read_bytes(parts[0] + parts[1], {.copy = copy}), unsupported, "bytes: batch 0",
+                   "its body is compressed by " + text);
+    }
+  };
+  put(codec->place(detail::compression_codec), 2);
+  expect_refused("codec 2 and method 0, expected codec 0 (LZ4) or 1 (ZSTD) and method 0");
+  put(codec->place(detail::compression_codec), -1);
+  expect_refused("codec -1 and method 0");
+  put(codec->place(detail::compression_codec), 0);
+  put(codec->place(detail::compression_method), 1);
+  expect_refused("codec 0 and method 1");
+}
+
+TEST_F(messages, values_can_not_be_added_to_a_dictionary_that_has_none) {
+  const auto parts = split(write_bytes(encoded({"words"}), {container::stream}));
+  std::string delta = parts[1];
+  const auto flat = std::as_bytes(std::span(delta)).subspan(detail::prefix_bytes);
+  const auto values = detail::flat_table::root(flat).table(detail::message_table);
+  const auto at = values->place(detail::dictionary_delta);
+  ASSERT_TRUE(at.has_value());
+  delta[detail::prefix_bytes + *at] = 1;
+  const std::string stream = parts[0] + delta + parts[2];
+  const auto text = "values are added to dictionary 0, which no message before has given";
+  EXPECT_ERROR(read_bytes(stream), format, "bytes: batch 0: dictionary of column 'words': ", text);
+  EXPECT_ERROR(read_bytes(stream, {.copy = copy_policy::always}), format,
+               "bytes: dictionary of column 'words': ", text);
+  store(file("delta"), stream);
+  EXPECT_ERROR(inspect(file("delta")), format, "batch 0: ", text);
+}
+
 TEST_F(messages, a_file_can_not_replace_a_dictionary) {
   const std::string bytes = write_bytes(encoded({"words", "others"}));
   const auto blocks = blocks_of(bytes);
@@ -149,6 +259,31 @@ TEST_F(messages, a_file_can_not_replace_a_dictionary) {
   EXPECT_ERROR(
       read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]), {.columns = {{"words"}}}),
       format, "bytes: batch 0: a dictionary occurs twice, which is not allowed in a file");
+  EXPECT_ERROR(read_bytes(with_block(bytes, blocks.dictionaries[1], blocks.dictionaries[0]),
+                          {.copy = copy_policy::always}),
+               format, "bytes: a dictionary occurs twice, which is not allowed in a file");
+}
+
+TEST_F(messages, dictionaries_of_columns_that_are_not_read_are_skipped) {
+  const table original = encoded({"words", "others"});
+  for (const auto format : {container::file, container::stream}) {
+    const std::string bytes = write_bytes(original, {format});
+    for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+      const table seen = read_bytes(bytes, {.columns = {{"others"}}, .copy = copy});
+      EXPECT_THAT(support::cells(seen, 0), ElementsAre("others-0", "others-1"));
+    }
+  }
+  const auto parts = split(write_bytes(original, {container::stream}));
+  std::string unknown = parts[1];
+  const auto flat = std::as_bytes(std::span(unknown)).subspan(detail::prefix_bytes);
+  const auto id = detail::flat_table::root(flat).table(detail::message_table)->place(detail::dictionary_id);
+  ASSERT_TRUE(id.has_value());
+  unknown[detail::prefix_bytes + *id] = 9;
+  for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+    EXPECT_ERROR(
+        read_bytes(parts[0] + unknown + parts[2] + parts[3], {.columns = {{"others"}}, .copy = copy}), format,
+        "bytes: ", "dictionary 9 is not in the schema");
+  }
 }
 
 TEST_F(messages, a_schema_has_no_body) {

@@ -4,6 +4,7 @@
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/packed_schema.hpp"
 #include "saeta/symbols/symbols.hpp"
+#include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +50,23 @@ TEST(packed_schema, of_shared_dictionaries_differs_from_that_of_separate_ones) {
   EXPECT_EQ(packed_form(schema_index(two.fields()))->dictionaries.ids.size(), 2U);
   EXPECT_EQ(packed_form(*one.shown)->dictionaries.ids.size(), 2U);
   EXPECT_EQ(decode_schema(flat).shown, one.shown);
+}
+
+TEST(packed_schema, with_dictionaries_of_one_id_and_different_types_is_refused) {
+  const data_type index(type_id::int32);
+  const schema_index two({{{"a", data_type::dictionary(index, data_type(type_id::string)), true, {}},
+                           {"b", data_type::dictionary(index, data_type(type_id::int8)), true, {}}},
+                          {}});
+  std::vector<std::byte> flat = packed_form(two)->flat;
+  const auto second = schema_table(container::stream, flat).tables(schema_fields)[1].table(field_dictionary);
+  const auto at = second->place(encoding_id);
+  ASSERT_TRUE(at.has_value());
+  flat[*at] = std::byte{0};
+  const error seen = support::error_of([&] { static_cast<void>(decode_schema(flat)); });
+  EXPECT_EQ(seen.code(), errc::format);
+  EXPECT_EQ(seen.message(),
+            "dictionary of column 'b': its values are of type int8, those of the same id 0 before "
+            "of type string");
 }
 
 TEST(packed_schema, of_symbols_does_not_keep_their_table) {
