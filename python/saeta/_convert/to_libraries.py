@@ -5,7 +5,8 @@ The compiled module reads and checks the keywords of tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ def table_to_pandas(self: Table) -> Any:
 def table_to_polars(self: Table) -> Any:
     polars = load("polars", "Table.to_polars")
     _require_memory(*self.columns)
-    return polars.from_arrow(table_to_arrow(self))
+    with _naming_polars(polars, "table"):
+        return polars.from_arrow(table_to_arrow(self))
 
 
 def column_to_arrow(self: Column) -> Any:
@@ -82,16 +84,42 @@ def _to_pandas(source: Any, label: str) -> Any:
 
     Raises Saeta's error for types that pandas lacks, such as dictionaries of lists.
     """
+    if not len(source):
+        source = _with_chunks(source)
     try:
         return source.to_pandas()
     except (NotImplementedError, TypeError, ValueError) as failure:
         raise ExchangeError(f"{label}: pandas can't take it: {failure}; to_arrow() keeps it") from failure
 
 
+def _with_chunks(source: Any) -> Any:
+    """Gives list views of a table or a chunked array without rows a chunk.
+
+    pyarrow 26 ends the process where they have none.
+    """
+    pyarrow = load("pyarrow", "to_pandas")
+    if isinstance(source, pyarrow.Table):
+        return pyarrow.table([_with_chunks(column) for column in source.columns], source.schema)
+    type_ = source.type
+    if not (pyarrow.types.is_list_view(type_) or pyarrow.types.is_large_list_view(type_)):
+        return source
+    return pyarrow.chunked_array([pyarrow.nulls(0, type_)])
+
+
+@contextmanager
+def _naming_polars(polars: Any, label: str) -> Iterator[None]:
+    """Turns the errors of polars for types that it lacks into Saeta's."""
+    try:
+        yield
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as failure:
+        raise ExchangeError(f"{label}: polars can't take it: {failure}; to_arrow() keeps it") from failure
+
+
 def column_to_polars(self: Column) -> Any:
     polars = load("polars", "Column.to_polars")
     _require_memory(self)
-    return polars.Series(self.name, column_to_arrow(self))
+    with _naming_polars(polars, f"column '{self.name}' of type {self.type.name}"):
+        return polars.Series(self.name, column_to_arrow(self))
 
 
 def column_to_torch(self: Column, **chosen: Any) -> Any:
