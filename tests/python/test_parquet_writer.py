@@ -70,6 +70,16 @@ def test_pyarrow_reads_every_type_back(ctx, nulls):
         assert set(rows_of(file)) <= {size, part.num_rows % size}
 
 
+@pytest.mark.parametrize("value", [pa.int8(), pa.string(), pa.dictionary(pa.int8(), pa.string())])
+def test_lists_of_no_values_are_refused(ctx, value):
+    """pyarrow 26 refuses them later, or ends the process."""
+    column = pa.array([[]] * 40, pa.list_(value, 0))
+    for given in (column, pa.StructArray.from_arrays([column], ["x"])):
+        table = sa.from_arrow(pa.table({"odd": given}), ctx)
+        with pytest.raises(sa.UnsupportedError, match=r"column 'odd' .*can't hold: its lists have no values"):
+            table.write_parquet(io.BytesIO())
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_a_type_that_parquet_can_not_hold_is_named_before_a_byte_is_written(ctx, tmp_path, name):
     array = arrow_data.arrays()[name]
