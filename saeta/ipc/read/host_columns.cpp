@@ -138,8 +138,7 @@ private:
   }
 
   range swapped(const data_type& type, std::size_t index, range bytes) {
-    const buffer_spec spec = type.buffer(index);
-    if (index >= type.buffer_count() || bytes.empty() || spec.is_bitmap() || spec.width <= 1) {
+    if (bytes.empty() || type.buffer(index).width <= 1) { // bits, bytes and type ids
       return bytes;
     }
     const std::span<std::byte> result = allocate(bytes.size());
@@ -326,14 +325,11 @@ void swap_numbers(std::span<std::byte> bytes, std::initializer_list<std::size_t>
 } // namespace
 
 void swap_order(const data_type& type, std::size_t index, std::span<std::byte> bytes) {
-  if (index >= type.buffer_count()) {
-    return; // the bytes of views
-  }
   const buffer_spec spec = type.buffer(index);
   if (spec.role == buffer_role::views) {
     throw error(errc::unsupported, "its views are in big-endian byte order");
   }
-  if (spec.width <= 1) { // bits, bytes and type ids
+  if (spec.width <= 1) { // bits, bytes, also those of views, and type ids
     return;
   }
   const bool values = spec.role == buffer_role::values;
