@@ -136,6 +136,20 @@ TEST_P(ipc_trip, writing_takes_one_transfer_for_each_window_and_dictionary) {
   EXPECT_EQ(now.host_to_host.transfers, 0U);
 }
 
+TEST_P(ipc_trip, a_dictionary_inside_of_another_type_is_written_in_the_transfer_of_its_rows) {
+  const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const table original =
+      random_table(host_, {data_type::nested("+s", {{"words", words, true, {}}})}, {.batch_rows = {90}});
+  ipc::write(original, file());
+  const table here = read();
+  for (const auto format : {ipc::container::stream, ipc::container::file}) {
+    ctx()->copies().reset_counters();
+    ipc::write(here, file(), {.format = format});
+    EXPECT_EQ(ctx()->copies().read_counters().device_to_host.transfers, ctx()->on_host() ? 0U : 1U);
+    EXPECT_TRUE(same_contents(read(), original));
+  }
+}
+
 TEST_P(ipc_trip, different_dictionaries_are_united_in_a_file) {
   const auto type = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
   const table original = random_table(host_, {type}, {.batch_rows = {50, 60, 70}, .one_dictionary = false});

@@ -2,8 +2,10 @@
 #include "conformance/ipc/write_test.hpp"
 
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta::conformance {
@@ -44,6 +46,49 @@ TEST_P(table_writer, of_every_type_keeps_the_rows_of_large_and_small_batches) {
       EXPECT_EQ(written, std::filesystem::file_size(file()));
       EXPECT_TRUE(same_contents(read(), original));
     }
+  }
+}
+
+TEST_P(table_writer, takes_one_transfer_for_small_tables_that_wait) {
+  /// Writes a table, and five that wait until it is written. Returns the transfers.
+  const auto transfers_of = [&](const data_type& type, std::int64_t rows, ipc::compression body) {
+    const table source = there(ctx(), original_of({type}, {rows}));
+    std::promise<void> begun;
+    std::promise<void> may_go_on;
+    bool first = true;
+    ctx()->copies().reset_counters();
+    ipc::writer to(file(), std::nullopt, options(body), [&](const ipc::progress&) {
+      if (std::exchange(first, false)) {
+        begun.set_value();
+        may_go_on.get_future().wait();
+      }
+    });
+    to.write(source);
+    begun.get_future().wait();
+    for (int i = 0; i < 5; ++i) {
+      to.write(source);
+    }
+    may_go_on.set_value();
+    to.close();
+    const auto transfers = ctx()->copies().read_counters().device_to_host.transfers;
+    const table seen = read();
+    EXPECT_EQ(seen.batches().size(), 6U);
+    for (std::int64_t i = 0; i < 6; ++i) {
+      EXPECT_TRUE(same_contents(seen.slice(i * rows, rows), original_of({type}, {rows})));
+    }
+    return transfers;
+  };
+  const data_type number(type_id::int64);
+  const std::uint64_t few = transfers_of(number, 60, ipc::compression::none);
+  const std::uint64_t pairs = transfers_of(number, 200, ipc::compression::none);
+  const std::uint64_t compressed = transfers_of(number, 60, ipc::compression::lz4);
+  const auto words = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const std::uint64_t encoded = transfers_of(words, 60, ipc::compression::none);
+  if (!ctx()->on_host()) {
+    EXPECT_EQ(few, 2U);
+    EXPECT_EQ(pairs, 4U) << "two tables fit into a window of 4096 bytes";
+    EXPECT_EQ(compressed, 6U) << "nothing is gained";
+    EXPECT_EQ(encoded, 7U) << "each table may have another dictionary";
   }
 }
 

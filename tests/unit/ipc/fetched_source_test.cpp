@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <numeric>
+#include <set>
+#include <thread>
 #include <utility>
 
 namespace saeta::ipc {
@@ -28,6 +29,8 @@ public:
       const std::lock_guard lock(noting_);
       missed_ += static_cast<std::uint64_t>(std::ranges::count(of({offset, target.size()}), 0));
       most_at_once_ = std::max(most_at_once_, target.size());
+      read_bytes_ += target.size();
+      readers_.insert(std::this_thread::get_id());
       std::memcpy(target.data(), bytes_.data() + offset, target.size());
     };
     const auto fetch = [this](std::span<const byte_range> ranges) { return keep(ranges); };
@@ -38,13 +41,18 @@ public:
   /// Forgets what was noted, but not which bytes are kept.
   void forget() {
     calls_.clear();
-    missed_ = in_place_ = 0;
+    missed_ = in_place_ = read_bytes_ = 0;
+    readers_.clear();
     most_at_once_ = 0;
   }
   /// The calls of the fetcher, as ranges without memory.
   [[nodiscard]] const std::vector<std::vector<byte_range>>& calls() const { return calls_; }
   /// Bytes that were read and had not been fetched.
   [[nodiscard]] std::uint64_t missed() const { return missed_; }
+  /// Bytes of all reads.
+  [[nodiscard]] std::uint64_t read_bytes() const { return read_bytes_; }
+  /// Whether all reads came from this thread.
+  [[nodiscard]] bool is_read_here() const { return readers_ == std::set{std::this_thread::get_id()}; }
   /// Bytes of the largest read.
   [[nodiscard]] std::size_t most_at_once() const { return most_at_once_; }
   /// Bytes that were fetched into memory of the reader.
@@ -91,7 +99,9 @@ private:
   std::vector<std::vector<byte_range>> calls_;
   std::uint64_t missed_ = 0;
   std::uint64_t in_place_ = 0;
+  std::uint64_t read_bytes_ = 0;
   std::size_t most_at_once_ = 0;
+  std::set<std::thread::id> readers_;
 };
 
 /// More than the metadata of one batch has. A plan reads those of the first batch when it is made.
@@ -384,6 +394,37 @@ TEST_F(fetched_source, is_told_the_batches_of_a_scan) {
   }
 }
 
+TEST_F(fetched_source, is_read_by_the_caller_of_a_scan_of_one_window) {
+  noted_store from(write_bytes(numbers({100, 100, 100})));
+  for (const std::uint64_t window : {std::uint64_t{1} << 20, std::uint64_t{64} << 10}) {
+    for (const bool compressed : {false, true}) {
+      noted_store other(
+          write_bytes(numbers({2000, 2000}), {.body = compressed ? compression::zstd : compression::none}));
+      for (noted_store* const each : {&from, &other}) {
+        const auto data = data_of({each});
+        const auto scanned = data->scan_windows(ctx(), {.window_bytes = window});
+        EXPECT_EQ(cells_of(*scanned).size(), each == &from ? 300U : 4000U);
+        EXPECT_EQ(each->is_read_here(), each == &from || window > (64 << 10));
+      }
+    }
+  }
+}
+
+TEST_F(fetched_source, is_read_once_by_a_scan) {
+  const auto read_of = [&](const table& source, compression body) {
+    noted_store from(write_bytes(source, {.body = body, .batch_rows = source.rows()}));
+    const auto data = data_of({&from});
+    const auto scanned = data->scan_windows(ctx(), {.window_bytes = 128 << 10});
+    EXPECT_EQ(cells_of(*scanned).size(), static_cast<std::size_t>(source.rows()));
+    return std::pair(from.read_bytes(), from.size());
+  };
+  const table many = numbers(std::vector<std::int64_t>(40, 300));
+  const auto [plain, plain_size] = read_of(many, compression::none);
+  EXPECT_LT(plain, plain_size * 5 / 4);
+  const auto [packed, packed_size] = read_of(many, compression::zstd);
+  EXPECT_LT(packed, packed_size * 3) << "small bodies are read as a whole to find their sizes, some twice";
+}
+
 TEST_F(fetched_source, is_told_the_rows_of_parts_of_batches) {
   const table original = numbers({50'000, 50'000});
   noted_store from(write_bytes(original));
@@ -399,6 +440,10 @@ TEST_F(fetched_source, is_told_the_rows_of_parts_of_batches) {
   EXPECT_TRUE(cells_of(*scanned) == expected);
   EXPECT_LT(from.missed(), few_bytes);
   EXPECT_LT(from.fetched(), 64'000U) << "600 rows take 28 800 bytes";
+  from.forget();
+  const std::vector<std::vector<batch_span>> no_rows{{{0, 0, 0}}};
+  EXPECT_THAT(cells_of(*data->scan_spans(ctx(), no_rows, 2)), IsEmpty());
+  EXPECT_LT(from.fetched(), few_bytes);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // How often a reader asks an object that reads ranges: each call may be a request.
 
 #include "ipc_test.hpp"
+#include "saeta/ipc/data_set.hpp"
 
 #include <cstring>
 #include <utility>
@@ -48,6 +49,17 @@ TEST_F(read_calls, of_a_file_are_three_for_its_schema_and_two_for_each_batch) {
     EXPECT_EQ(seen[0].first + seen[0].second, seen[1].first) << "the metadata, then the body";
     EXPECT_GT(seen[1].second, 24'000U);
   }
+}
+
+TEST_F(read_calls, of_a_file_are_none_to_count_its_batches) {
+  std::vector<std::unique_ptr<reader>> readers;
+  readers.push_back(open(write_bytes(numbers(1, {10, 20, 30}))));
+  calls();
+  data_set data(std::move(readers), {.batches = {{2, 0}}});
+  EXPECT_EQ(data.batch_count(), 2);
+  EXPECT_THAT(calls(), ::testing::IsEmpty());
+  EXPECT_EQ(data.next(ctx())->rows, 30);
+  EXPECT_EQ(data.next(ctx())->rows, 10);
 }
 
 TEST_F(read_calls, of_a_large_footer_are_four) {

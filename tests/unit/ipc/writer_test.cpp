@@ -250,25 +250,29 @@ TEST_F(atomic, without_unnamed_files_a_temporary_name_is_used) {
 
 TEST_F(atomic, temporary_files_of_killed_writers_are_removed) {
   store(file(".saeta-0123456789abcdef.tmp"), "of a writer that is gone");
-  store(file(".saeta-notes.tmp"), "of somebody else");
-  store(file("saeta-12.tmp"), "of somebody else");
+  const std::vector<std::string> others{".saeta-.tmp", ".saeta-0123456789", ".saeta-notes.tmp",
+                                        "saeta-12.tmp"};
+  for (const std::string& name : others) {
+    store(file(name), "of somebody else");
+  }
   std::optional<detail::atomic_file> living;
   {
     const support::system_call_trap trap(support::system_call::open,
                                          support::refusing_nameless_files(folder()));
     living.emplace(file("a"));
   }
-  ASSERT_EQ(names().size(), 3U) << "the stale one is gone";
+  ASSERT_EQ(names().size(), 5U) << "the stale one is gone";
   const support::system_call_trap trap(support::system_call::open,
                                        support::refusing_nameless_files(folder()));
   detail::atomic_file later(file("b"));
-  EXPECT_EQ(names().size(), 4U) << "the first writer lives";
+  EXPECT_EQ(names().size(), 6U) << "the first writer lives";
   later.commit();
   living->commit();
   living.reset();
-  EXPECT_THAT(names(), ElementsAre(".saeta-notes.tmp", "a", "b", "saeta-12.tmp"));
-  std::filesystem::remove(file(".saeta-notes.tmp"));
-  std::filesystem::remove(file("saeta-12.tmp"));
+  for (const std::string& name : others) {
+    EXPECT_TRUE(std::filesystem::remove(file(name))) << name;
+  }
+  EXPECT_THAT(names(), ElementsAre("a", "b"));
 }
 
 TEST_F(atomic, a_failed_link_leaves_no_new_file) {
