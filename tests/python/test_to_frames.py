@@ -8,7 +8,12 @@ import pytest
 import arrow_data
 import saeta as sa
 
-ARRAYS = arrow_data.arrays() | arrow_data.nested_twice()
+ARRAYS = {
+    **arrow_data.arrays(),
+    **arrow_data.nested_twice(),
+    "list of list_view": pa.array([[[1], None], None], pa.list_(pa.list_view(pa.int8()))),
+    "map of list_view": pa.array([[("a", [1])], None], pa.map_(pa.string(), pa.list_view(pa.int8()))),
+}
 LIBRARIES = ("pandas", "polars")
 
 
@@ -42,3 +47,18 @@ def test_no_rows_have_the_columns_and_the_types_of_some(host, library):
     some, none = getattr(table, convert)(), getattr(table[:0], convert)()
     assert list(some.columns) == list(none.columns)
     assert list(map(str, some.dtypes)) == list(map(str, none.dtypes))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pandas_gets_the_values_of_sliced_list_views(host, large):
+    values = [[1, 2], None, [3], [], [4, 5, 6]]
+    views = (pa.large_list_view if large else pa.list_view)(pa.int64())
+    inner = pa.array(values, views)
+    outer = pa.array([[each, [7]] for each in values], pa.list_(views))
+    table = sa.from_arrow(pa.table({"x": inner, "y": outer}), host)[1:]
+    frame = table.to_pandas()
+    assert [None if row is None else row.tolist() for row in frame["x"]] == values[1:]
+    assert [[None if part is None else part.tolist() for part in row] for row in frame["y"]] == [
+        [each, [7]] for each in values[1:]
+    ]
+    assert [None if row is None else row.tolist() for row in table["x"].to_pandas()] == values[1:]

@@ -5,7 +5,7 @@ The compiled module reads and checks the keywords of tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def table_to_dataframe(self: Table, nan_as_null: bool = False, allow_copy: bool 
 def table_to_pandas(self: Table) -> Any:
     load("pandas", "Table.to_pandas")
     _require_memory(*self.columns)
-    return _to_pandas(table_to_arrow(self), "table")
+    return _to_pandas(table_to_arrow(_without_offsets(self, self.schema.types)), "table")
 
 
 def table_to_polars(self: Table) -> Any:
@@ -74,9 +74,16 @@ def column_to_arrow(self: Column) -> Any:
 def column_to_pandas(self: Column) -> Any:
     load("pandas", "Column.to_pandas")
     _require_memory(self)
-    series = _to_pandas(column_to_arrow(self), f"column '{self.name}' of type {self.type.name}")
+    whole = _without_offsets(self, [self.type])
+    series = _to_pandas(column_to_arrow(whole), f"column '{self.name}' of type {self.type.name}")
     series.name = self.name
     return series
+
+
+def _without_offsets(source: Any, types: Sequence[DataType]) -> Any:
+    """Copies rows with list views, because pandas would get nulls for slices of them from pyarrow 26."""
+    has_views = any("list_view" in type_.name for type_ in types)
+    return source.take(load("numpy", "to_pandas").arange(len(source))) if has_views else source
 
 
 def _to_pandas(source: Any, label: str) -> Any:
@@ -84,10 +91,8 @@ def _to_pandas(source: Any, label: str) -> Any:
 
     Raises Saeta's error for types that pandas lacks, such as dictionaries of lists.
     """
-    if not len(source):
-        source = _with_chunks(source)
     try:
-        return source.to_pandas()
+        return (source if len(source) else _with_chunks(source)).to_pandas()
     except (NotImplementedError, TypeError, ValueError) as failure:
         raise ExchangeError(f"{label}: pandas can't take it: {failure}; to_arrow() keeps it") from failure
 
@@ -100,10 +105,8 @@ def _with_chunks(source: Any) -> Any:
     pyarrow = load("pyarrow", "to_pandas")
     if isinstance(source, pyarrow.Table):
         return pyarrow.table([_with_chunks(column) for column in source.columns], source.schema)
-    type_ = source.type
-    if not (pyarrow.types.is_list_view(type_) or pyarrow.types.is_large_list_view(type_)):
-        return source
-    return pyarrow.chunked_array([pyarrow.nulls(0, type_)])
+    has_views = "list_view" in str(source.type)
+    return pyarrow.chunked_array([pyarrow.nulls(0, source.type)]) if has_views else source
 
 
 @contextmanager
