@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -62,3 +64,22 @@ def test_pandas_gets_the_values_of_sliced_list_views(host, large):
         [each, [7]] for each in values[1:]
     ]
     assert [None if row is None else row.tolist() for row in table["x"].to_pandas()] == values[1:]
+
+
+@pytest.mark.parametrize("type_", [pa.decimal32(5, 2), pa.decimal64(12, 2), pa.decimal128(20, 2)])
+def test_polars_gets_short_decimals_alone(host, type_):
+    """polars 2.1 reads memory behind short decimals inside of other types."""
+    pytest.importorskip("polars")
+    values = [Decimal("1.50"), None, Decimal("-2.25")]
+    alone = pa.array(values, type_)
+    assert sa.from_arrow(alone, host).to_polars().to_list() == values
+    for inside in (pa.StructArray.from_arrays([alone], ["d"]), pa.ListArray.from_arrays([0, 3], alone)):
+        table = sa.from_arrow(pa.table({"x": inside}), host)
+        if type_ == pa.decimal128(20, 2):
+            assert table.to_polars().equals(
+                polars.DataFrame({"x": table["x"].to_pylist()}, table.to_polars().schema)
+            )
+            continue
+        for given in (table, table["x"]):
+            with pytest.raises(sa.ExchangeError, match=r"column 'x' .*misreads decimals of 32 and 64 bits"):
+                given.to_polars()

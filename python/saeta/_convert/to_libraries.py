@@ -5,6 +5,7 @@ The compiled module reads and checks the keywords of tensors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -61,6 +62,8 @@ def table_to_pandas(self: Table) -> Any:
 def table_to_polars(self: Table) -> Any:
     polars = load("polars", "Table.to_polars")
     _require_memory(*self.columns)
+    for column in self.columns:
+        _require_wide_decimals(column)
     with _naming_polars(polars, "table"):
         return polars.from_arrow(table_to_arrow(self))
 
@@ -109,6 +112,15 @@ def _with_chunks(source: Any) -> Any:
     return pyarrow.chunked_array([pyarrow.nulls(0, source.type)]) if has_views else source
 
 
+def _require_wide_decimals(column: Column) -> None:
+    """Refuses types with short decimals inside: polars 2.1 reads 16 bytes for each of them."""
+    if re.search(r".decimal(32|64)\(", column.type.name):
+        raise ExchangeError(
+            f"column '{column.name}' of type {column.type.name}: polars can't take it: it misreads decimals "
+            "of 32 and 64 bits inside of other types; to_arrow() keeps it, and pyarrow casts it to decimal128"
+        )
+
+
 @contextmanager
 def _naming_polars(polars: Any, label: str) -> Iterator[None]:
     """Turns the errors of polars for types that it lacks into Saeta's."""
@@ -121,6 +133,7 @@ def _naming_polars(polars: Any, label: str) -> Iterator[None]:
 def column_to_polars(self: Column) -> Any:
     polars = load("polars", "Column.to_polars")
     _require_memory(self)
+    _require_wide_decimals(self)
     with _naming_polars(polars, f"column '{self.name}' of type {self.type.name}"):
         return polars.Series(self.name, column_to_arrow(self))
 
