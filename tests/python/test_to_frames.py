@@ -76,9 +76,7 @@ def test_polars_gets_short_decimals_alone(host, type_):
     for inside in (pa.StructArray.from_arrays([alone], ["d"]), pa.ListArray.from_arrays([0, 3], alone)):
         table = sa.from_arrow(pa.table({"x": inside}), host)
         if type_ == pa.decimal128(20, 2):
-            assert table.to_polars().equals(
-                polars.DataFrame({"x": table["x"].to_pylist()}, table.to_polars().schema)
-            )
+            assert table.to_polars()["x"].to_list() == table["x"].to_pylist()
             continue
         for given in (table, table["x"]):
             with pytest.raises(sa.ExchangeError, match=r"column 'x' .*misreads decimals of 32 and 64 bits"):
