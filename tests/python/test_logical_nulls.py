@@ -11,7 +11,7 @@ import pytest
 
 import saeta as sa
 from property_settings import examples
-from random_arrays import any_type, can_show, filled, in_pieces
+from random_arrays import can_show, random_column
 from sim_devices import DEVICES, contexts_of
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -66,8 +66,7 @@ NESTED = {
 
 
 def check_nulls(random, ctx):
-    source = filled(random, any_type(random), random.randint(0, 9))
-    column = in_pieces(random, source, ctx)
+    source, column = random_column(random, ctx)
     if not can_show(source.type):
         return
     null = [value is None for value in source.to_pylist()]
