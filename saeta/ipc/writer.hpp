@@ -1,8 +1,9 @@
 // Writes tables as Arrow IPC files and streams.
 //
-// What      Batches are written as they are in the table, plain or compressed, or cut (`batch_rows`). A device table is downloaded
-//           in windows of several batches or of a part of one. While one window is downloaded, threads
-//           compress the previous one or write it to the file. They compress blocks and batches in parallel.
+// What      Batches are written as they are in the table, plain or compressed, or cut (`batch_rows`). A device
+//           table is downloaded in windows of several batches or of a part of one. While one window is
+//           downloaded, threads compress the previous one or write it to the file. They compress blocks and
+//           batches in parallel.
 // Memory    About three windows, however large a batch is, and the dictionaries. In a batch larger than a
 //           window these columns are downloaded as a whole: run-end encoded columns, list views, symbols,
 //           indices that change because dictionaries are united, and slices of less than half of a column of
