@@ -48,7 +48,7 @@ SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
 FAILED = re.compile(r"^(?:\[  FAILED  \]|FAILED|ERROR) [^\s,]+", re.MULTILINE)
 RULES = {".py": ["universal", "python"], ".cpp": ["universal", "c_like", "cpp"]}
 # Lines without a mutant: declarations, and code whose change no test can observe.
-IGNORED = [r"^\s*(#|@|using |namespace |static_assert|(async )?def |class )|\breserve\(|memory_order"]
+IGNORED = [r"^\s*(//|#|@|using |namespace |static_assert|(async )?def |class )|\breserve\(|memory_order"]
 LEFT_OUT = ("saeta/backend/cuda", "saeta/rmm", "saeta/rapidsmpf", "python/saeta/bench", "python/saeta/demo")
 DATA = str(ROOT.parent / "shared" / "data")
 # If memory runs out, the kernel kills the mutant first. Its files end at 4 GiB (blocks of 512 bytes).
