@@ -150,6 +150,20 @@ TEST_P(ipc_trip, a_dictionary_inside_of_another_type_is_written_in_the_transfer_
   }
 }
 
+TEST_P(ipc_trip, only_a_device_is_downloaded_to_write_a_batch_larger_than_a_window) {
+  const table original = random_table(host_, {data_type(type_id::int64)}, {.batch_rows = {3000}});
+  ipc::write(original, file());
+  const table here = read();
+  for (const auto body : bodies) {
+    ctx()->copies().reset_counters();
+    ipc::write(here, file(), {.body = body, .window_bytes = 8192, .batch_rows = 3000});
+    const counter_values now = ctx()->copies().read_counters();
+    EXPECT_EQ(now.host_to_host.transfers, 0U);
+    EXPECT_EQ(now.device_to_host.transfers, ctx()->on_host() ? 0U : 3U) << "24 kB in windows of 8 KiB";
+    EXPECT_TRUE(same_contents(read(), original));
+  }
+}
+
 TEST_P(ipc_trip, different_dictionaries_are_united_in_a_file) {
   const auto type = data_type::dictionary(data_type(type_id::int16), data_type(type_id::string));
   const table original = random_table(host_, {type}, {.batch_rows = {50, 60, 70}, .one_dictionary = false});

@@ -14,6 +14,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -321,6 +322,33 @@ TEST(buffer_decoder, reads_small_neighbours_at_once_and_large_buffers_in_parts) 
   EXPECT_GE(decoder.memory(), 128 * kib);
 }
 
+TEST(buffer_decoder, takes_memory_when_it_needs_it) {
+  constexpr std::uint64_t kib = 1024;
+  const std::string text = noise(1000);
+  const scatter_source from = source_of(text);
+  packed_buffer of = buffer_in(body_codec::none, 0, text.size(), text.size());
+  of.width = 8;
+  seen_borders seen;
+  buffer_decoder decoder(from);
+  decoder.begin(of, &seen);
+  EXPECT_EQ(read(decoder, text.size()), text);
+  decoder.finish();
+  EXPECT_EQ(decoder.memory(), 0U);
+  decoder.begin(of, &seen);
+  decoder.skip(8); // looks at what it skips
+  EXPECT_EQ(decoder.memory(), 64 * kib);
+  const std::string made = packed(body_codec::zstd, text);
+  const scatter_source compressed = source_of(made);
+  buffer_decoder other(compressed);
+  other.begin(buffer_in(body_codec::zstd, 0, made.size(), text.size()));
+  const std::uint64_t context = other.memory();
+  EXPECT_GT(context, 50 * kib);
+  EXPECT_EQ(read(other, text.size()), text);
+  other.finish();
+  EXPECT_GE(other.memory(), context + made.size());
+  EXPECT_LT(other.memory(), context + 8 * kib) << "no more than there is";
+}
+
 TEST(part_decoder, decodes_each_byte_once_if_parts_follow_each_other) {
   const auto charged = budget::create("test", 1 << 28);
   for (const body_codec codec : codecs) {
@@ -361,6 +389,71 @@ TEST(part_decoder, begins_anew_for_bytes_that_are_not_kept) {
       EXPECT_EQ(numbers(decoder, first, 101, 1 << 20), part_of(offsets.values, first, 101));
     }
     decoder.finish();
+  }
+}
+
+TEST(part_decoder, keeps_the_bytes_of_small_reads) {
+  const auto charged = budget::create("test", 1 << 28);
+  for (const body_codec codec : codecs) {
+    const offsets_in_source offsets(codec);
+    part_decoder decoder(offsets.source, offsets.of, charged);
+    for (const auto& [first, count] : std::vector<std::pair<std::size_t, std::size_t>>{{0, 4},
+                                                                                       {3, 4},
+                                                                                       {5, 2},
+                                                                                       {6, 10},
+                                                                                       {10, 15},
+                                                                                       {24, 16},
+                                                                                       {38, 17},
+                                                                                       {54, 1},
+                                                                                       {54, 3},
+                                                                                       {50, 40},
+                                                                                       {89, 2},
+                                                                                       {80, 5}}) {
+      EXPECT_EQ(numbers(decoder, first, count, 1 << 20), part_of(offsets.values, first, count)) << first;
+    }
+    EXPECT_EQ(decoder.borders(offsets.rows(100, 105)).first, offsets.values[100]);
+    EXPECT_EQ(numbers(decoder, 101, 3, 1 << 20), part_of(offsets.values, 101, 3));
+    decoder.finish();
+  }
+}
+
+TEST(part_decoder, charges_what_its_codec_takes_and_no_more_than_its_values_need) {
+  constexpr std::uint64_t kib = 1024;
+  const auto said = [](body_codec codec, std::size_t count, bool whole = false) {
+    const auto charged = budget::create("test", 1 << 28);
+    const offsets_in_source offsets(codec, count);
+    const part_decoder decoder(offsets.source, offsets.of, charged);
+    if (whole) {
+      EXPECT_EQ(charged->statistics().current,
+                buffer_decoder::most_input_memory +
+                    decoder_memory(codec, offsets.bytes.size(), [&](std::uint64_t at, std::size_t bytes) {
+                      return std::as_bytes(std::span(offsets.bytes)).subspan(at, bytes);
+                    }));
+    }
+    return charged->statistics().current;
+  };
+  EXPECT_EQ(said(body_codec::none, 300'000), 0U);
+  EXPECT_GT(said(body_codec::zstd, 300'000, true), 1024 * kib);
+  EXPECT_GT(said(body_codec::lz4, 300'000, true), 384 * kib);
+  for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
+    EXPECT_LE(said(codec, 100), 2 * 400 + 512 * kib) << "it touches no more";
+  }
+  EXPECT_EQ(said(body_codec::zstd, 100), 2 * 400 + 512 * kib);
+}
+
+TEST(part_decoder, keeps_few_bytes_behind_small_parts) {
+  for (const body_codec codec : {body_codec::lz4, body_codec::zstd}) {
+    const auto charged = budget::create("test", 1 << 28);
+    const offsets_in_source offsets(codec);
+    part_decoder decoder(offsets.source, offsets.of, charged);
+    EXPECT_EQ(numbers(decoder, 0, 10, 8), part_of(offsets.values, 0, 10));
+    const std::uint64_t before = charged->statistics().current;
+    const std::size_t read = offsets.read;
+    EXPECT_EQ(numbers(decoder, 10, 5000, 8), part_of(offsets.values, 10, 5000));
+    EXPECT_LE(charged->statistics().current, before + 1024);
+    EXPECT_EQ(numbers(decoder, 5000, 3, 8), part_of(offsets.values, 5000, 3)) << "some are kept";
+    EXPECT_EQ(numbers(decoder, 4998, 10, 40), part_of(offsets.values, 4998, 10));
+    EXPECT_LE(offsets.read, read + (64U << 10)) << "it did not begin anew";
   }
 }
 

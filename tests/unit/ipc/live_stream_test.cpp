@@ -285,5 +285,62 @@ TEST_F(live_stream, of_another_format_is_refused_after_four_bytes) {
   EXPECT_ERROR(nothing.open(), format, "it is empty");
 }
 
+TEST(live_source, has_the_bytes_that_were_requested_until_they_are_forgotten) {
+  std::string bytes(3 << 20, ' ');
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(i % 251);
+  }
+  std::size_t taken = 0;
+  std::size_t calls_at_end = 0;
+  std::vector<std::size_t> asked;
+  const detail::source from = detail::live_source_of("wire", [&](std::span<std::byte> target) {
+    asked.push_back(target.size());
+    const std::size_t some = std::min(target.size(), bytes.size() - taken);
+    std::memcpy(target.data(), bytes.data() + taken, some);
+    taken += some;
+    calls_at_end += some == 0 ? 1U : 0U;
+    return some;
+  });
+  const auto expect_bytes = [&](std::uint64_t offset, std::size_t size) {
+    std::string seen(size, '?');
+    from->read_at(offset, std::as_writable_bytes(std::span(seen)));
+    EXPECT_TRUE(seen == bytes.substr(offset, size)) << offset;
+  };
+  const auto expect_none = [&](std::uint64_t offset, std::size_t size) {
+    std::string seen(size, '?');
+    EXPECT_ERROR(
+        from->read_at(offset, std::as_writable_bytes(std::span(seen))), io,
+        concat("wire: ", size, " bytes at offset ", offset, " were not requested, or were already dropped"));
+  };
+  EXPECT_EQ(from->available(0, 8), 8U);
+  EXPECT_EQ(taken, 8U) << "and no more";
+  EXPECT_EQ(from->available(0, 20), 20U) << "the same part grows";
+  EXPECT_EQ(from->available(20, 10), 10U);
+  EXPECT_EQ(from->available(22, 5), 5U) << "they came already";
+  EXPECT_EQ(taken, 30U);
+  expect_bytes(0, 20);
+  expect_bytes(3, 17);
+  expect_bytes(20, 10);
+  expect_none(15, 10);
+  expect_none(29, 2);
+  expect_none(30, 1);
+  from->read_at(1 << 30, {});
+  from->forget_before(20);
+  expect_none(0, 20);
+  expect_bytes(20, 10);
+  EXPECT_EQ(from->available(30, 100'000, false), 100'000U);
+  EXPECT_EQ(from->size(), 100'030U);
+  expect_none(30, 1);
+  asked.clear();
+  EXPECT_EQ(from->available(100'030, 2'500'000), 2'500'000U);
+  EXPECT_THAT(asked, ::testing::ElementsAre(1 << 20, 1 << 20, 2'500'000 - (2 << 20))) << "a MiB at a time";
+  expect_bytes(100'030, 2'500'000);
+  EXPECT_EQ(from->available(2'600'030, 10'000'000), bytes.size() - 2'600'030);
+  EXPECT_EQ(calls_at_end, 1U);
+  EXPECT_EQ(from->available(bytes.size(), 10, false), 0U);
+  EXPECT_EQ(from->available(bytes.size(), 10), 0U);
+  EXPECT_EQ(calls_at_end, 1U) << "the end is final";
+}
+
 } // namespace
 } // namespace saeta::ipc

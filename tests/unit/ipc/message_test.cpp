@@ -286,6 +286,24 @@ TEST_F(messages, dictionaries_of_columns_that_are_not_read_are_skipped) {
   }
 }
 
+TEST_F(messages, a_dictionary_may_be_missing_where_all_rows_are_null) {
+  const auto type = data_type::dictionary(data_type(type_id::int32), data_type(type_id::string));
+  const auto nothing = support::random_array(type, {3, 0, support::nulls::all}, 1);
+  const auto parts = split(write_bytes(
+      support::table_of(ctx(), {{{"words", type, true, {}}}, {}}, {{nothing}}), {container::stream}));
+  const auto with_rows = split(write_bytes(encoded({"words"}), {container::stream}));
+  for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+    const table seen = read_bytes(parts[0] + parts[2], {.copy = copy});
+    EXPECT_EQ(seen.pieces(0)[0].null_count(), 3);
+    EXPECT_EQ(seen.pieces(0)[0].dictionary()->length(), 0);
+    EXPECT_ERROR(read_bytes(with_rows[0] + with_rows[2], {.copy = copy}), format,
+                 "bytes: batch 0: column 'words': index 0 at row 0");
+    const table later = read_bytes(parts[0] + parts[2] + with_rows[1] + with_rows[2], {.copy = copy});
+    EXPECT_THAT(support::cells(later, 0),
+                ElementsAre(std::nullopt, std::nullopt, std::nullopt, "words-0", "words-1"));
+  }
+}
+
 TEST_F(messages, a_schema_has_no_body) {
   std::string bytes = write_bytes(numbers(1), {container::stream});
   const auto flat = std::as_bytes(std::span(bytes)).subspan(detail::prefix_bytes);

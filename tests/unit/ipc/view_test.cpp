@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/column/schema.hpp"
+#include "unit/staging/pread_trap.hpp"
 
 #include <arrow/memory_pool.h>
 
@@ -61,6 +62,21 @@ TEST_F(view, an_uncompressed_body_is_not_copied) {
     EXPECT_GT(counted.imports, 0U);
     EXPECT_TRUE(all_inside(seen, source.bytes));
     EXPECT_TRUE(same_contents(seen, original));
+  }
+}
+
+TEST_F(view, the_metadata_of_a_mapped_file_is_read_from_the_mapping) {
+  for (const auto format : {container::file, container::stream}) {
+    write(every_type(), file("a"), {format});
+    const auto reading = reader::open(file("a"));
+    EXPECT_EQ(reading->next(ctx())->rows, 200);
+    const support::pread_trap trap([](std::size_t) { return support::pread_trap::verdict{}; });
+    std::int64_t rows = 0;
+    while (const auto batch = reading->next(ctx())) {
+      rows += batch->rows;
+    }
+    EXPECT_EQ(rows, 78);
+    EXPECT_EQ(trap.calls(), 0U);
   }
 }
 

@@ -315,20 +315,19 @@ TEST_F(whole_values, strings_are_checked_for_utf8_on_request) {
 
 TEST_F(whole_values, string_views_are_checked_for_utf8_on_request) {
   const std::string text = "a text that is longer than twelve bytes \xE2\x82\xAC";
-  const auto piece = [&](std::int32_t size, std::int32_t first, std::int32_t second, std::int32_t third) {
-    return array_of(data_type(type_id::string_view), 1, std::vector<std::byte>(),
-                    bytes_of(std::vector<std::int32_t>{size, first, second, third}),
-                    bytes_of(std::vector<char>(text.begin(), text.end())));
+  const auto piece = [&](const std::vector<std::int32_t>& views) {
+    return array_of(data_type(type_id::string_view), std::ssize(views) / 4, std::vector<std::byte>(),
+                    bytes_of(views), bytes_of(std::vector<char>(text.begin(), text.end())));
   };
   const auto expect_bad = [&](const support::shared_array& bad, const std::string& reason) {
-    const auto fine = piece(3, 0x636261, 0, 0);
+    const auto fine = piece({3, 0x636261, 0, 0});
     const std::string plain =
         write_bytes(support::table_of(ctx(), {{{"x", fine->type, true, {}}}, {}}, {{fine}, {bad}, {fine}}));
     for (const std::string& bytes : {plain, stored(plain)}) {
       for (const auto copy : {copy_policy::always, copy_policy::when_needed}) {
         for (const bool joined : {true, false}) {
           read_options options{.copy = copy, .combine_chunks = joined};
-          EXPECT_EQ(read_bytes(bytes, options).rows(), 3);
+          EXPECT_EQ(read_bytes(bytes, options).rows(), 2 + bad->length);
           options.check_texts = true;
           EXPECT_ERROR(read_bytes(bytes, options), format, "bytes: batch 1: column 'x'", reason);
         }
@@ -337,8 +336,14 @@ TEST_F(whole_values, string_views_are_checked_for_utf8_on_request) {
   };
   std::int32_t start = 0;
   std::memcpy(&start, text.data() + 27, sizeof start);
-  expect_bad(piece(15, start, 0, 27), "the string at row 0 is not UTF-8: byte 0xe2 at position 13 of 15");
-  expect_bad(piece(5, 0x61616161, 0xF5, 0), "byte 0xf5 at position 4 of 5");
+  expect_bad(piece({15, start, 0, 27}), "the string at row 0 is not UTF-8: byte 0xe2 at position 13 of 15");
+  expect_bad(piece({5, 0x61616161, 0xF5, 0}), "byte 0xf5 at position 4 of 5");
+  std::int32_t begin = 0;
+  std::memcpy(&begin, text.data(), sizeof begin);
+  expect_bad(piece({3, 0x636261, 0, 0, 15, begin, 0, 0, 5, 0x61616161, 0xF5, 0}),
+             "the string at row 2 is not UTF-8: byte 0xf5 at position 4 of 5");
+  expect_bad(piece({3, 0x636261, 0, 0, 13, begin, 0, 0, 15, start, 0, 27}),
+             "the string at row 2 is not UTF-8: byte 0xe2 at position 13 of 15");
 }
 
 /// A read of compressed offsets first assumes that they begin at 0 and end at the last byte, as most writers
