@@ -56,6 +56,7 @@ def test_a_table_is_made_from_pairs_columns_or_a_table(host):
         ("ab", "str is not a table: expected a mapping from names to columns, pairs of both, a sequence of"),
         (3, "int is not a table"),
         ([3], "column number 0 is of type int: expected a pair"),
+        ([{"a": 1}], "or an array; pyarrow.Table.from_pylist makes a table of rows"),
         ([numbers, ("a", 1, 2)], "column number 1 is of type tuple: expected a pair"),
         ([(3, [1])], "column number 0 is of type tuple"),
         ([SimpleNamespace(name="x")], "column number 0 is of type SimpleNamespace"),

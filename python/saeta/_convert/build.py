@@ -374,9 +374,10 @@ def _pair(number: int, given: Any) -> tuple[str | Field | None, Any]:
     if _is_exchangeable(given) or _capsule_name(given) is not None:
         name = getattr(given, "name", None)  # a Column, or a Series of polars or pandas
         return name if isinstance(name, str) else None, given
+    rows = "; pyarrow.Table.from_pylist makes a table of rows" if isinstance(given, Mapping) else ""
     raise TypeMismatch(
         f"column number {number} is of type {type(given).__name__}: expected a pair (name, values), a tensor "
-        "or an array"
+        f"or an array{rows}"
     )
 
 
