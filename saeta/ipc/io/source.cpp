@@ -156,12 +156,13 @@ std::string_view other_format(std::span<const std::byte> beginning) {
   };
   constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
   const bool marked = beginning.size() >= utf8_mark.size() && is_beginning(beginning, utf8_mark);
-  if (!std::ranges::all_of(beginning.subspan(marked ? utf8_mark.size() : 0), is_text)) {
+  const auto text = beginning.subspan(marked ? utf8_mark.size() : 0);
+  if (!std::ranges::all_of(text, is_text)) {
     return {};
   }
   const auto first =
-      std::ranges::find_if(beginning, [](std::byte byte) { return std::to_integer<int>(byte) > ' '; });
-  const bool json = first != beginning.end() && (*first == std::byte{'{'} || *first == std::byte{'['});
+      std::ranges::find_if(text, [](std::byte byte) { return std::to_integer<int>(byte) > ' '; });
+  const bool json = first != text.end() && (*first == std::byte{'{'} || *first == std::byte{'['});
   return json ? "JSON"sv : "text, such as CSV: read it with pyarrow.csv"sv;
 }
 

@@ -96,11 +96,21 @@ TEST(source, of_another_known_format_is_refused_by_name) {
       {"{\"id\": 1}", "JSON"},
       {" \n[1, 2]", "JSON"},
       {"id,name\n1,a\n", "text, such as CSV"},
+      {"PARE and more", "an encrypted Parquet file: decrypt it with pyarrow.parquet"},
+      {"\xef\xbb\xbf[1, 2]", "JSON"},
+      {"\t\r {}", "JSON"},
+      {"Name,Age\n", "text, such as CSV"},
+      {"1,2\n", "text, such as CSV"},
+      {"|a~|b|\n", "text, such as CSV"},
+      {"  \n", "text, such as CSV"},
       {"\xef\xbb\xbfid,name\n", "text, such as CSV"},
       {"id", "text, such as CSV"}};
   for (const auto& [bytes, name] : formats) {
     EXPECT_THAT(kind_of(bytes),
                 ::testing::AllOf(::testing::HasSubstr("it looks like "), ::testing::HasSubstr(name)));
+  }
+  for (const std::string bytes : {"text\x7f", "text\x80", "text\x1f", "caf\xc3\xa9"}) {
+    EXPECT_THAT(kind_of(bytes), ::testing::Not(::testing::HasSubstr("it looks like"))) << "not ASCII";
   }
 }
 
@@ -188,6 +198,16 @@ TEST_F(files, that_are_not_kept_open_use_few_descriptors) {
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(number.data()), 3), concat(100 + i));
   }
   EXPECT_LE(descriptors(), before + 128);
+  {
+    const support::system_call_trap opening(support::system_call::open,
+                                            [](std::size_t, const std::string&) { return 0; });
+    for (int i = count - 128; i < count; ++i) {
+      sources[static_cast<std::size_t>(i)]->read_at(5, number);
+    }
+    EXPECT_EQ(opening.calls(), 0U) << "those that were opened last are still open";
+    sources[100]->read_at(5, number);
+    EXPECT_EQ(opening.calls(), 1U);
+  }
   EXPECT_EQ(sources.front()->view().size(), 8U);
 
   store(file("1"), "file 101, longer");
