@@ -106,7 +106,8 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     if (left < sizeof(std::uint32_t)) {
       throw truncated(prefix_bytes, position);
     }
-    auto bytes = from.read(position, static_cast<std::size_t>(std::min<std::uint64_t>(left, expected_bytes)));
+    const auto bytes =
+        from.read(position, static_cast<std::size_t>(std::min<std::uint64_t>(left, expected_bytes)));
     const std::int64_t flat = read_prefix(bytes);
     if (flat == 0) {
       break;
@@ -118,11 +119,7 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     if (left < prefix_bytes || metadata_bytes > left - prefix_bytes) {
       throw truncated(prefix_bytes + metadata_bytes, position);
     }
-    if (prefix_bytes + metadata_bytes > bytes.size()) {
-      bytes = from.read(position, prefix_bytes + metadata_bytes);
-    }
-    const auto metadata = bytes.subspan(prefix_bytes, metadata_bytes);
-    const message_header header = read_header(metadata);
+    const message_header header = read_header(from.read(position + prefix_bytes, metadata_bytes));
     if (header.version != version_5) {
       return std::nullopt;
     }
