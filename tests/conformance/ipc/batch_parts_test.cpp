@@ -124,6 +124,18 @@ TEST_P(batch_parts, are_read_where_the_budget_has_no_room_for_the_batch) {
   }
 }
 
+TEST_P(batch_parts, are_not_read_where_the_budget_has_room_for_the_batch) {
+  const table original = large();
+  for (const compression body : codecs) {
+    ipc::write(original, file(), {.body = body, .batch_rows = original.rows()});
+    const auto scan = opened().scan_windows(ctx(), {.window_bytes = 1 << 20});
+    const auto all = scan->next();
+    ASSERT_TRUE(all.has_value());
+    EXPECT_EQ(all->rows(), original.rows());
+    EXPECT_FALSE(scan->next().has_value());
+  }
+}
+
 TEST_P(batch_parts, of_broken_frames_end_the_scan) {
   std::vector<std::int32_t> numbers(2 << 20);
   for (std::size_t i = 0; i < numbers.size(); ++i) {

@@ -206,6 +206,34 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
   }
 }
 
+TEST_F(selection, progress_goes_on_after_single_batches) {
+  for (const auto format : both) {
+    for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+      const std::string bytes = write_bytes(small(), {format});
+      const auto progress_of = [&](int batches) {
+        const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy});
+        for (int i = 0; i < batches; ++i) {
+          static_cast<void>(reading->next(ctx()));
+        }
+        std::vector<progress> heard;
+        static_cast<void>(reading->read_all(ctx(), [&](const progress& p) { heard.push_back(p); }));
+        return heard;
+      };
+      const std::vector<progress> all = progress_of(0);
+      const std::vector<progress> rest = progress_of(1);
+      ASSERT_FALSE(rest.empty());
+      EXPECT_GT(rest.front().batches, 1);
+      EXPECT_GT(rest.front().rows, 3);
+      EXPECT_EQ(rest.back().batches, 3);
+      EXPECT_EQ(rest.back().rows, 6);
+      EXPECT_EQ(rest.back().bytes, all.back().bytes);
+      EXPECT_EQ(rest.back().total_rows, copy == copy_policy::always ? 6 : -1);
+      EXPECT_EQ(all.back().total_rows, rest.back().total_rows);
+      EXPECT_EQ(rest.back().total_batches, format == container::file ? 3 : -1);
+    }
+  }
+}
+
 TEST_F(selection, a_batch_refused_by_the_budget_can_be_read_again) {
   const table original = every_type();
   const std::string bytes = write_bytes(original);

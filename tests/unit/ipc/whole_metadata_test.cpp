@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 namespace saeta::ipc {
 namespace {
@@ -133,6 +134,38 @@ TEST_F(whole_metadata, of_run_ends_with_nulls_or_without_values_is_refused) {
                  concat(count, " run ends with null_count 0 and ", count - 1, " values"));
   expect_refused(with<std::int64_t, 4>(bytes, {count, 0, count, known}, {count, 1, count, known}),
                  concat(count, " run ends with null_count 1 and ", count, " values"));
+}
+
+TEST(source_window, reads_once_what_it_holds) {
+  std::size_t reads = 0;
+  const scatter_source source{100, [&](std::uint64_t position, std::span<std::byte> target) {
+                                ++reads;
+                                for (std::size_t i = 0; i < target.size(); ++i) {
+                                  target[i] = static_cast<std::byte>(position + i);
+                                }
+                              }};
+  detail::source_window window(source);
+  const auto expect_read = [&](std::uint64_t position, std::size_t bytes, std::size_t expected) {
+    const auto seen = window.read(position, bytes);
+    ASSERT_EQ(seen.size(), bytes);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      EXPECT_EQ(seen[i], static_cast<std::byte>(position + i));
+    }
+    EXPECT_EQ(reads, expected) << bytes << " bytes at " << position;
+  };
+  expect_read(40, 20, 1);
+  expect_read(40, 20, 1);
+  expect_read(45, 10, 1);
+  expect_read(59, 1, 1);
+  expect_read(59, 2, 2);
+  expect_read(58, 2, 3);
+  expect_read(90, 10, 4);
+  expect_read(99, 1, 4);
+  for (const auto& [position, bytes] : {std::pair(99U, 2U), std::pair(101U, 0U), std::pair(0U, 101U)}) {
+    EXPECT_ERROR(window.read(position, bytes), format,
+                 concat(bytes, " bytes at offset ", position, " exceed a source of 100 bytes"));
+  }
+  expect_read(100, 0, 4);
 }
 
 TEST(source_window, discards_the_bytes_of_a_failed_read) {

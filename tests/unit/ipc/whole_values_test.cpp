@@ -346,6 +346,21 @@ TEST_F(whole_values, string_views_are_checked_for_utf8_on_request) {
              "the string at row 2 is not UTF-8: byte 0xe2 at position 13 of 15");
 }
 
+TEST_F(whole_values, uncompressed_buffers_of_compressed_batches_are_read_one_by_one) {
+  std::vector<data_type> types = support::file_types();
+  std::erase_if(types, [](const data_type& type) { return type.value_type() != nullptr; });
+  const table original = support::random_table(ctx(), types, {.batch_rows = {50, 30}});
+  const std::string bytes = stored(write_bytes(original));
+  for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
+    const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr, {.copy = copy});
+    std::vector<batch> batches;
+    while (auto next = reading->next(ctx())) {
+      batches.push_back(std::move(*next));
+    }
+    EXPECT_TRUE(support::same_contents(table::make(ctx(), reading->fields(), std::move(batches)), original));
+  }
+}
+
 /// A read of compressed offsets first assumes that they begin at 0 and end at the last byte, as most writers
 /// do. Here they don't.
 TEST_F(whole_values, offsets_may_begin_after_0_and_end_before_the_last_byte) {
