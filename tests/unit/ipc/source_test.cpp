@@ -109,7 +109,7 @@ TEST(source, of_another_known_format_is_refused_by_name) {
     EXPECT_THAT(kind_of(bytes),
                 ::testing::AllOf(::testing::HasSubstr("it looks like "), ::testing::HasSubstr(name)));
   }
-  for (const std::string bytes : {"text\x7f", "text\x80", "text\x1f", "caf\xc3\xa9"}) {
+  for (const std::string bytes : {"text\x7f", "text\x80", "text\x1f", "\xc3\xa9"}) {
     EXPECT_THAT(kind_of(bytes), ::testing::Not(::testing::HasSubstr("it looks like"))) << "not ASCII";
   }
 }
