@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/executor/thread_pool.hpp"
 #include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/write/sinks.hpp"
@@ -20,6 +21,9 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace saeta::ipc {
 namespace {
@@ -358,6 +362,28 @@ TEST_F(messages, nulls_are_counted_in_columns_after_nested_ones) {
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST_F(messages, pieces_of_a_file_have_any_size) {
+  store(file("pieces"), "");
+  const int descriptor = ::open(file("pieces").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  std::string written;
+  {
+    thread_pool pool;
+    detail::piece_sink sink(pool, descriptor, file("pieces"));
+    const std::string large(detail::piece_sink::piece_bytes + 5, 'x');
+    for (const std::string_view text : {std::string_view("a"), std::string_view(), std::string_view("bc"),
+                                        std::string_view(large), std::string_view("d")}) {
+      sink.write(bytes_of(text), nullptr);
+      sink.flush(); // the piece may have one byte
+      written += text;
+      EXPECT_EQ(sink.taken(), written.size());
+    }
+    EXPECT_EQ(sink.finish(), written.size());
+  }
+  ::close(descriptor);
+  EXPECT_TRUE(load(file("pieces")) == written);
+}
 
 TEST(ordered_sink, merges_small_writes_and_splits_large_ones) {
   constexpr std::size_t most = detail::ordered_sink::piece_bytes;
