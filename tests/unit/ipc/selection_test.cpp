@@ -206,6 +206,18 @@ TEST_F(selection, progress_counts_batches_rows_and_body_bytes) {
   }
 }
 
+TEST_F(selection, compressed_batches_are_planned_so_that_their_rows_are_known) {
+  for (const auto format : both) {
+    for (const auto body : {compression::none, compression::lz4, compression::zstd}) {
+      std::vector<progress> heard;
+      const std::string bytes = write_bytes(small(), {format, body});
+      const auto reading = reader::open(std::as_bytes(std::span(bytes)), nullptr);
+      static_cast<void>(reading->read_all(ctx(), [&](const progress& p) { heard.push_back(p); }));
+      EXPECT_EQ(heard.back().total_rows, body == compression::none ? -1 : 6) << "views are read one by one";
+    }
+  }
+}
+
 TEST_F(selection, progress_goes_on_after_single_batches) {
   for (const auto format : both) {
     for (const copy_policy copy : {copy_policy::when_needed, copy_policy::always}) {
