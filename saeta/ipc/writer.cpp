@@ -128,9 +128,9 @@ namespace {
 /// The tables that a writer was given and that are not written yet.
 ///
 /// `put` adds a table and waits for room; `take` returns those that are written next. The taker says when
-/// they are written, and when it has nothing left to do. Tables are kept until then; `end` drops them. The
-/// thread that writes calls `take`, `written`, `rest` and `end`. Any other thread calls the rest, one at a
-/// time, but `cancel` at any time. `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
+/// they are in the target, and when it has nothing left to do. Until then they count, because their memory
+/// may be what is written. `end` drops those that wait. The thread that writes calls `take`, `fills_half`,
+/// `written`, `rest` and `end`. Any other thread calls the rest, one at a time, but `cancel` at any time. `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
 class pending_tables {
 public:
   /// @param most         bytes of all tables; one table may have more
@@ -201,33 +201,41 @@ public:
       return std::nullopt;
     }
     table first = std::move(waiting_.front().rows);
-    in_work_ = waiting_.front().bytes;
+    std::uint64_t taken = waiting_.front().bytes;
     waiting_.pop_front();
     std::vector<batch> batches;
     const bool joins = taken_bytes_ != 0 && !waiting_.empty() && !detail::has_dictionaries(first.fields());
-    while (joins && joins_next(first, in_work_)) {
+    while (joins && joins_next(first, taken)) {
       if (batches.empty()) {
         batches.assign(first.batches().begin(), first.batches().end());
       }
       const auto more = waiting_.front().rows.batches();
       batches.insert(batches.end(), more.begin(), more.end());
-      in_work_ += waiting_.front().bytes;
+      taken += waiting_.front().bytes;
       waiting_.pop_front();
     }
-    waiting_bytes_ -= in_work_;
+    waiting_bytes_ -= taken;
+    in_work_ += taken;
     more_ = !waiting_.empty() || finishing_ || cancelled_;
     lock.unlock();
     return batches.empty() ? first : table::make(first.ctx(), first.fields(), std::move(batches));
   }
-  /// Notes that the tables that `take` returned were written and dropped.
+  /// Whether what was taken and is not written has half of all bytes. To wait for each table would let
+  /// threads stop that write small ones side by side.
+  [[nodiscard]] bool fills_half() {
+    const std::lock_guard lock(mutex_);
+    return in_work_ > most_ / 2;
+  }
+  /// Notes that the target has all bytes of the tables taken so far, which were dropped.
   void written() {
     const std::lock_guard lock(mutex_);
     in_work_ = 0;
     changed_.notify_all();
   }
-  /// Notes that the target has all bytes of the tables taken so far.
+  /// The same where nothing is left to do.
   void rest() {
     const std::lock_guard lock(mutex_);
+    in_work_ = 0;
     idle_ = waiting_.empty();
     changed_.notify_all();
   }
@@ -264,7 +272,7 @@ private:
   std::condition_variable changed_;
   std::deque<entry> waiting_;
   std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t in_work_ = 0; ///< bytes of the tables that `take` returned
+  std::uint64_t in_work_ = 0; ///< bytes of the tables that `take` returned since `written`
   bool idle_ = true;
   bool finishing_ = false;
   bool ended_ = false;
@@ -320,7 +328,11 @@ private:
       for (auto next = take(target, pool); next; next = take(target, pool)) {
         encoder.write(*next, *fields);
         next.reset();
-        tables.written();
+        if (tables.fills_half()) {
+          target.flush();
+          pool.wait_until([] { return false; });
+          tables.written();
+        }
       }
       encoder.close(*fields);
     }

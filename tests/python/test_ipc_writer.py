@@ -218,6 +218,19 @@ def test_a_file_on_a_file_system_appears_at_the_end_or_not_at_all(host):
     assert files.get_file_info("b.arrow").type == pa.fs.FileType.NotFound
 
 
+def test_pending_counts_tables_until_they_are_in_the_file(host, tmp_path):
+    """Threads write from the memory of the tables, in pieces of 4 MiB, after these were encoded."""
+    source = pa.table({"a": np.arange(131_072)})
+    with host.memory.child("small") as small:
+        with sa.ipc_writer(tmp_path / "a.arrow", pending="1MiB") as writer:
+            for _ in range(40):
+                table = sa.from_arrow(source, small, copy=True)
+                writer.write(table)
+                del table
+                assert small.memory.statistics()["current"] <= source.nbytes, "the table that was given last"
+        assert sa.read_ipc(tmp_path / "a.arrow", host).num_rows == 40 * 131_072
+
+
 def test_a_write_waits_while_too_many_bytes_are_pending(host):
     table = sa.table({"a": np.arange(10_000)}, host)
     held = threading.Event()

@@ -96,9 +96,9 @@ TEST_F(host_data_set, has_no_batch_numbers_if_a_source_is_live) {
   EXPECT_EQ(counted.next(ctx())->rows, 2);
   EXPECT_EQ(counted.next(ctx())->rows, 3);
   EXPECT_FALSE(counted.next(ctx()).has_value());
-  for (const auto& [first, last] : {std::pair(-1, 1), std::pair(2, 1), std::pair(0, 4)}) {
-    EXPECT_ERROR(data_set(opened({numbers({1, 2}), numbers({3})}), {.range = {{first, last}}}), out_of_range,
-                 concat("batches [", first, ", ", last, ") are not a range of 3 batches"));
+  for (const auto& bad : {std::pair(-1, 1), std::pair(2, 1), std::pair(0, 4)}) {
+    EXPECT_ERROR(data_set(opened({numbers({1, 2}), numbers({3})}), {.range = bad}), out_of_range,
+                 concat("batches [", bad.first, ", ", bad.second, ") are not a range of 3 batches"));
   }
   for (const std::int64_t bad : {-1, 3}) {
     EXPECT_ERROR(data_set(opened({numbers({1, 2}), numbers({3})}), {.batches = {{bad}}}), out_of_range,

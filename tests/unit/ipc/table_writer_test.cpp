@@ -319,10 +319,10 @@ TEST_F(table_writer, a_wait_for_queue_space_can_be_interrupted_without_loss) {
   struct interrupted {};
   const table original = numbers({1000});
   const held_sink held;
-  const write_options options{.pending_bytes = 2 * original.byte_size()};
+  const write_options options{.pending_bytes = 3 * original.byte_size()};
   writer to(held.calls(), "sink", std::nullopt, options);
   to.write(original);
-  held.wait_for_call();
+  held.wait_for_call(); // the sink does not have it yet
   to.write(original);
   to.write(original); // the queue is full now
   {
@@ -357,7 +357,6 @@ TEST_F(table_writer, abandon_ends_a_call_that_waits) {
   writer to(held.calls(), "sink", std::nullopt, {.pending_bytes = 1});
   to.write(original);
   held.wait_for_call();
-  to.write(original); // fits into the queue
   std::latch waits(1);
   std::thread other([&] {
     waits.count_down();
