@@ -165,6 +165,10 @@ public:
         begin();
       }
       const std::uint64_t first = position - current_->at;
+      if (target.size() > current_->bytes - first) {
+        throw error(errc::format, concat(target.size(), " bytes from byte ", first, " exceed the ",
+                                         current_->bytes, " decoded bytes"));
+      }
       if (in_parts()) {
         return current_->part->read(first, target);
       }
