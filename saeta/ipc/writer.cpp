@@ -130,7 +130,8 @@ namespace {
 /// `put` adds a table and waits for room; `take` returns those that are written next. The taker says when
 /// they are in the target, and when it has nothing left to do. Until then they count, because their memory
 /// may be what is written. `end` drops those that wait. The thread that writes calls `take`, `fills_half`,
-/// `written`, `rest` and `end`. Any other thread calls the rest, one at a time, but `cancel` at any time. `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
+/// `written`, `rest` and `end`. Any other thread calls the rest, one at a time, but `cancel` at any time.
+/// `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
 class pending_tables {
 public:
   /// @param most         bytes of all tables; one table may have more

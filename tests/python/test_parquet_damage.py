@@ -32,7 +32,7 @@ WAYS = {
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> str:
-    """A file whose last page of column "n" is no ZSTD frame."""
+    """A file whose last page of column "n" is not a ZSTD frame."""
     path = tmp_path / "damaged.parquet"
     numbers = np.random.default_rng(5).integers(0, 1 << 40, ROWS)
     pq.write_table(pa.table({"n": numbers, "m": numbers}), path, compression="zstd", use_dictionary=False)

@@ -63,15 +63,15 @@ def _infer_type(name: str, array: Any) -> Any:
             f"column '{name}': its values have the fields {', '.join(array.dtype.names)}: name a struct "
             "type, or make a column of each field"
         )
-    if array.dtype.kind == "V":
+    kind = array.dtype.kind
+    if kind == "V":
         return arrow_array(
             name, _to_list(array), DataType(f"fixed_size_binary[{array.dtype.itemsize}]"), None
         )
-    if array.dtype.kind == "T":  # pyarrow 26 is the first that reads NumPy's strings of any length
+    if kind == "T":  # pyarrow 26 is the first that reads NumPy's strings of any length
         return arrow_array(name, _to_list(array), DataType("string"), None)
-    if array.dtype.kind not in "bUSMm":
+    if kind not in "bUSMm":
         return arrow_array(name, _to_list(array), None, None)
-    kind = array.dtype.kind
     if kind in "Mm":
         unit = load("numpy", f"column '{name}': an array").datetime_data(array.dtype)[0]
         if (coarse := COARSE_TIMES.get(kind + unit)) is not None:

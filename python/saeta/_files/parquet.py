@@ -345,8 +345,8 @@ def naming_failures(source: Any, purpose: str) -> Iterator[None]:
     except Error:
         raise
     except (OSError, load("pyarrow", purpose).ArrowInvalid) as failure:
-        of_decoder = type(failure) is OSError and failure.errno is None
-        if isinstance(failure, OSError) and not of_decoder:
+        # What pyarrow's decoder raises is a plain OSError without a number.
+        if isinstance(failure, OSError) and (type(failure) is not OSError or failure.errno is not None):
             raise file_error(f"can't read {_named(source)}: {failure}", failure) from failure
         raise FormatError(f"{_named(source)}: {failure}") from failure
     except load("pyarrow", purpose).ArrowNotImplementedError as failure:
