@@ -42,6 +42,7 @@ PROGRAMS = {folder: str(BUILD / "bin" / f"saeta_{folder}_tests") for folder in (
 PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu"]
 TARGETS = {"saeta": ["saeta_check"], "python": ["python/all", "saeta_sim"]}
 FOUND, SURVIVED, NOT_COMPILED = "found", "survived", "does not compile"
+TIMED_OUT = 124
 PASSED = (0, 77)  # 77: every selected test was skipped (tests/support/main.cpp)
 SEED = re.compile(r"^seed (\d+)", re.MULTILINE)
 SUITE = re.compile(r"^TEST(?:_P|_F)?\((\w+),", re.MULTILINE)
@@ -57,7 +58,7 @@ COPY = 'cd "$0" && git ls-files -z -co --exclude-standard | xargs -0 cp --parent
 
 
 def run(command: Sequence[str | Path], limit: float = 7200.0, text: str = "") -> tuple[int, str]:
-    """Runs a command. Returns the exit code (124 after a timeout of `limit` seconds) and the output."""
+    """Runs a command. Returns the exit code (TIMED_OUT after `limit` seconds) and the output."""
     whole = ["sh", "-c", GUARDED, "sh", "timeout", "-k", "5", str(limit), *map(str, command)]
     done = subprocess.run(whole, cwd=TREE, input=text, stdout=subprocess.PIPE, text=True, errors="replace")
     return done.returncode, done.stdout
@@ -105,7 +106,7 @@ def hunt(count: int) -> tuple[bool, str]:
         if code == 0:
             continue
         if seed is None:
-            return True, "a program hangs" if code == 124 else f"exit code {code}"
+            return True, "a program hangs" if code == TIMED_OUT else f"exit code {code}"
         again = run([SCHEDULES, "--first-seed", seed[1], "--count", "1", *odds], 300)[1]
         same = again.splitlines()[:2] == text.splitlines()[:2]
         outcome = again.splitlines()[1][:140] if same else "does not replay"
@@ -201,7 +202,7 @@ def judge(mutant: Mutant, commands: Sequence[list[str]], limit: float) -> tuple[
             return NOT_COMPILED, next((line for line in text.splitlines() if "error" in line), "")
         for command in commands:
             code, text = run(command, limit)
-            if code not in PASSED and run(command, limit)[0] not in PASSED:
+            if code == TIMED_OUT or (code not in PASSED and run(command, limit)[0] not in PASSED):
                 failed = FAILED.search(text) or SEED.search(text)
                 return FOUND, failed[0] if failed else f"exit code {code}"
     return SURVIVED, ""

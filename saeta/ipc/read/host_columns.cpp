@@ -332,13 +332,12 @@ void swap_order(const data_type& type, std::size_t index, std::span<std::byte> b
   if (spec.width <= 1) { // bits, bytes, also those of views, and type ids
     return;
   }
-  const bool values = spec.role == buffer_role::values;
-  if (values && type.id() == type_id::fixed_size_binary) {
+  if (type.id() == type_id::fixed_size_binary) {
     return;
   }
-  if (values && type.id() == type_id::interval_day_time) {
+  if (type.id() == type_id::interval_day_time) {
     swap_numbers(bytes, {4, 4});
-  } else if (values && type.id() == type_id::interval_month_day_nano) {
+  } else if (type.id() == type_id::interval_month_day_nano) {
     swap_numbers(bytes, {4, 4, 8});
   } else {
     swap_numbers(bytes, {static_cast<std::size_t>(spec.width)});

@@ -1,6 +1,7 @@
 // Writing batches that are larger than a window: they are downloaded and written window by window.
 #include "conformance/ipc/write_test.hpp"
 #include "support/interrupts.hpp"
+#include "support/symbols.hpp"
 
 #include <algorithm>
 #include <array>
@@ -149,6 +150,20 @@ TEST_P(streamed_write, of_large_and_small_batches_keeps_their_order) {
                [&](const ipc::progress& so_far) { rows.push_back(so_far.rows); });
     EXPECT_EQ(rows, (std::vector<std::int64_t>{3, 903, 903, 904, 1604, 1606, 1608}));
     EXPECT_TRUE(same_contents(read(), original)) << "dictionaries are united";
+  }
+}
+
+TEST_P(streamed_write, keeps_the_names_of_symbols_beside_other_columns) {
+  const std::vector<data_type> types{data_type(type_id::string), data_type(type_id::int64)};
+  const table strings = support::random_table(host_, types, {.batch_rows = {5000}});
+  process_symbols()->intern("no name of this table");
+  const table here = there(ctx(), support::with_symbols(strings, process_symbols()));
+  for (const auto body : bodies) {
+    ipc::write(here, file(), options(body));
+    const table seen = read();
+    EXPECT_EQ(support::names_of(seen.batches()[0].columns[0]),
+              support::cells(strings.batches()[0].columns[0]));
+    EXPECT_EQ(support::cells(seen, 1), support::cells(strings, 1));
   }
 }
 

@@ -117,6 +117,18 @@ TEST(fetch_window, fetches_bodies_into_memory_that_is_taken_once) {
   EXPECT_TRUE(last.expired());
 }
 
+TEST(fetch_window, asks_for_no_memory_for_messages_without_a_body) {
+  store from{.count = 4, .bytes = 1000}; // as many as its metadata
+  fetch_window::messages all = from.whole();
+  all.memory = [](std::uint64_t bytes, std::uint64_t) {
+    ADD_FAILURE() << bytes << " bytes";
+    return std::make_shared<std::byte>();
+  };
+  fetch_window window(std::move(all), large_budget);
+  window.go_on(0);
+  EXPECT_EQ(from.fetched.size(), 4U);
+}
+
 TEST(fetch_window, asks_for_the_layout_of_messages_of_the_same_sizes_once) {
   store from;
   fetch_window window(from.columns(), large_budget);

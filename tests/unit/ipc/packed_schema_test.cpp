@@ -8,9 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace saeta::ipc::detail {
@@ -67,6 +70,17 @@ TEST(packed_schema, with_dictionaries_of_one_id_and_different_types_is_refused) 
   EXPECT_EQ(seen.message(),
             "dictionary of column 'b': its values are of type int8, those of the same id 0 before "
             "of type string");
+}
+
+TEST(packed_schema, with_a_column_that_no_context_can_hold_is_refused) {
+  std::vector<std::byte> flat = packed_form(schema_index(lists_of("item")))->flat;
+  constexpr std::string_view name = "rows";
+  const auto at = std::ranges::search(flat, std::as_bytes(std::span(name)));
+  ASSERT_FALSE(at.empty());
+  at.front() = std::byte{0};
+  const error seen = support::error_of([&] { static_cast<void>(decode_schema(flat)); });
+  EXPECT_EQ(seen.code(), errc::unsupported);
+  EXPECT_NE(seen.message().find("has a zero byte in its name"), std::string::npos) << seen.message();
 }
 
 TEST(packed_schema, of_symbols_does_not_keep_their_table) {

@@ -3,6 +3,7 @@
 #include "ipc_test.hpp"
 #include "saeta/ipc/data_set.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -106,6 +107,26 @@ TEST_F(read_calls, of_half_of_the_columns_are_for_the_whole_body) {
   const auto seen = calls();
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_GT(seen[1].second, 64'000U);
+}
+
+TEST_F(read_calls, of_a_scan_are_for_64_kib_or_more) {
+  const std::string bytes = write_bytes(numbers(1, std::vector<std::int64_t>(100, 128)));
+  std::atomic<int> calls{0};
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> target) {
+    calls += target.size() < 1024 ? 0 : 1; // the metadata of a batch are shorter
+    std::memcpy(target.data(), bytes.data() + offset, target.size());
+  };
+  const auto fetch = [](std::span<const byte_range>) { return std::shared_ptr<void>(); };
+  const auto reading = reader::open("object", bytes.size(), read, {.copy = copy_policy::always}, fetch);
+  const auto windows = reading->scan_windows(ctx(), {.window_bytes = 1});
+  ASSERT_NE(windows, nullptr);
+  calls = 0;
+  std::int64_t rows = 0;
+  while (const auto part = windows->next()) {
+    rows += part->rows();
+  }
+  EXPECT_EQ(rows, 12'800);
+  EXPECT_EQ(calls, 2) << "and not one for each batch";
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "ipc_test.hpp"
 #include "saeta/bridge/arrow_status.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/format/message_source.hpp"
 #include "saeta/symbols/symbols.hpp"
@@ -310,6 +311,24 @@ TEST(schema_metadata, with_any_byte_changed_agrees_with_libarrow) {
     }
   }
   EXPECT_GT(same, 1000U);
+}
+
+TEST(schema_metadata, of_a_footer_is_refused_where_it_leaves_the_footer) {
+  const auto sink = take(arrow::io::BufferOutputStream::Create(), "sink");
+  const auto columns = arrow::schema({arrow::field("x", arrow::int8())});
+  const auto writer = take(arrow::ipc::MakeFileWriter(sink, columns, arrow::ipc::IpcWriteOptions::Defaults(),
+                                                      metadata({{"key", "value"}})),
+                           "writer");
+  check(writer->Close(), "file");
+  const std::string file = take(sink->Finish(), "file")->ToString();
+  const message_source messages(source_of(std::as_bytes(std::span(file)), nullptr), std::nullopt);
+  std::vector<std::byte> footer(messages.front().begin(), messages.front().end());
+  EXPECT_NO_THROW(read_footer(footer));
+  const auto place = flat_table::root(footer).place(footer_metadata);
+  ASSERT_TRUE(place.has_value());
+  const auto beyond = static_cast<std::uint32_t>(footer.size());
+  std::memcpy(footer.data() + *place, &beyond, sizeof beyond);
+  EXPECT_EQ(error_of([&] { static_cast<void>(read_footer(footer)); }).code(), errc::format);
 }
 
 } // namespace

@@ -142,5 +142,19 @@ TEST_F(window_cuts, divide_a_compressed_batch_only_if_it_is_large_and_takes_too_
   EXPECT_THAT(next(undivided, 1000, 0), ElementsAre(rows(0, 2 * decoder)));
 }
 
+TEST_F(window_cuts, go_on_with_the_decoders_of_the_part_before) {
+  constexpr std::int64_t decoder = (1 << 20) / 8; // rows with the bytes of one decoder
+  plan({3 * decoder}, compression::lz4);
+  window_cutter from = cutter();
+  const auto first = from.next(2 << 20, 0);
+  const auto second = from.next(2 << 20, 0);
+  ASSERT_EQ(first->decoders.size(), 1U);
+  ASSERT_NE(first->decoders[0], nullptr);
+  EXPECT_EQ(second->decoders, first->decoders);
+  plan({3 * decoder});
+  window_cutter plain = cutter();
+  EXPECT_THAT(plain.next(2 << 20, 0)->decoders, IsEmpty());
+}
+
 } // namespace
 } // namespace saeta::ipc::detail
