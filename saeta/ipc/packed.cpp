@@ -146,13 +146,14 @@ public:
   /// Returns the FlatBuffer of the next message; nullopt at the end of the stream.
   std::optional<std::span<const std::byte>> next() {
     const std::size_t left = metadata_.size() - at_;
-    const std::int64_t size =
-        left < detail::prefix_bytes ? -1 : detail::read_prefix(metadata_.subspan(at_, detail::prefix_bytes));
-    if (size < 0 || static_cast<std::uint64_t>(size) > left - detail::prefix_bytes) {
+    const bool complete = left >= detail::prefix_bytes;
+    const auto prefix = complete ? detail::read_prefix(metadata_.subspan(at_)) : detail::message_prefix();
+    const auto size = static_cast<std::uint64_t>(prefix.metadata);
+    if (!complete || (prefix.is_old() && size != 0) || size > left - detail::prefix_bytes) {
       throw error(errc::format, concat("its metadata of ", metadata_.size(), " bytes is truncated at byte ",
                                        at_, ", or is not an Arrow IPC stream"));
     }
-    const auto flat = metadata_.subspan(at_ + detail::prefix_bytes, static_cast<std::size_t>(size));
+    const auto flat = metadata_.subspan(at_ + detail::prefix_bytes, size);
     at_ += detail::prefix_bytes + flat.size();
     if (!flat.empty()) {
       return flat;

@@ -13,8 +13,9 @@ import saeta as sa
 from sim_devices import DEVICES, contexts_of
 
 
-def joined(tables):
-    return sa.concat_tables(list(tables))
+def joined(scan):
+    none = sa.from_arrow(pa.schema(scan.schema).empty_table(), "host")
+    return sa.concat_tables(list(scan) or [none])
 
 
 WAYS = {
@@ -246,3 +247,19 @@ def test_a_row_count_that_overflows_is_a_format_error(host):
     changed = bytes(metadata).replace((77777).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
     with pytest.raises(sa.FormatError):
         sa.unpack(changed, np.empty(0, np.uint8))
+
+
+@pytest.mark.parametrize("bit", [1, 2, 8, 0x80])
+def test_all_readers_agree_on_a_changed_byte_of_a_footer(host, bit):
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, PAIR.schema) as writer:
+        writer.write_table(PAIR, max_chunksize=2)
+    raw = sink.getvalue()
+    end = len(raw) - 10  # the footer's size and the magic come behind it
+    for at in range(end - int.from_bytes(raw[end : end + 4], "little"), end):
+        changed = bytearray(raw)
+        changed[at] ^= bit
+        seen = {
+            name: outcome(way, bytes(changed), host) for name, way in WAYS.items() if name != "live stream"
+        }
+        assert len({repr(each) for each in seen.values()}) == 1, (at, seen)

@@ -25,9 +25,10 @@ inline std::optional<std::string> stream_of(std::span<const std::byte> metadata,
     made.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   while (metadata.size() >= ipc::detail::prefix_bytes) {
-    const std::int64_t flat = ipc::detail::read_prefix(metadata);
+    const auto prefix = ipc::detail::read_prefix(metadata);
+    const std::int64_t flat = prefix.metadata;
     const std::size_t left = metadata.size() - ipc::detail::prefix_bytes;
-    if (flat < 0 || static_cast<std::uint64_t>(flat) > left) {
+    if ((prefix.is_old() && flat != 0) || static_cast<std::uint64_t>(flat) > left) {
       return std::nullopt;
     }
     const std::size_t bytes = ipc::detail::prefix_bytes + static_cast<std::size_t>(flat);

@@ -204,24 +204,20 @@ std::optional<message_source::found_message> message_source::find(std::uint64_t 
                 concat("the message at offset ", offset, " has ", bytes, " bytes of metadata, but only ",
                        bytes < 0 ? 0 : front.bytes.size() - prefix, " are left"));
   }
-  const message_header header =
-      read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
-  found_message message{
-      .front = std::move(front.bytes), // moving the vector keeps the bytes where the header views them
-      .prefix = prefix,
-      .header = header,
-      .offset = offset,
-      .body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes))};
-  if (front_bytes >= 0 && message.body > from_->size()) {
+  const std::uint64_t body = offset + (front_bytes < 0 ? end : static_cast<std::uint64_t>(front_bytes));
+  if (front_bytes >= 0 && body > from_->size()) {
     throw error(errc::format,
                 concat("the message at offset ", offset, " of ", front_bytes,
                        " bytes, as the footer says, exceeds a source of ", from_->size(), " bytes"));
   }
-  if (message.body < offset + end) {
+  if (body < offset + end) {
     throw error(errc::format, concat("the message at offset ", offset, " has ", end,
                                      " bytes before its body, the footer says ", front_bytes));
   }
-  return message;
+  const message_header header =
+      read_header(std::span(front.bytes).subspan(prefix, static_cast<std::size_t>(bytes)));
+  // Moving the vector keeps the bytes where the header views them.
+  return found_message{std::move(front.bytes), prefix, header, offset, body};
 }
 
 void message_source::bring_body(const found_message& at, bool kept) const {

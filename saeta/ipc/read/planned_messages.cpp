@@ -1,4 +1,3 @@
-#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/read/planned_source.hpp"
 
 #include <algorithm>
@@ -17,16 +16,14 @@ bool little_endian(const flat_table& schema) {
 /// Reads the header of a message. Returns nullopt if a plan can't take it: plans take version 5 alone.
 std::optional<message_header> read_planned(source_window& from, const planned_message& message) {
   const auto bytes = from.read(message.metadata, message.metadata_bytes);
-  const std::int64_t flat = read_prefix(bytes);
-  if (flat < 0) {
-    return std::nullopt;
-  }
-  if (flat == 0 || static_cast<std::uint64_t>(flat) > bytes.size() - prefix_bytes) {
+  const message_prefix prefix = read_prefix(bytes);
+  if (prefix.metadata == 0 || static_cast<std::uint64_t>(prefix.metadata) > bytes.size() - prefix.bytes) {
     throw error(errc::format,
-                concat("metadata of ", flat, " bytes in a message of ", bytes.size(), " bytes"));
+                concat("metadata of ", prefix.metadata, " bytes in a message of ", bytes.size(), " bytes"));
   }
-  const message_header header = read_header(bytes.subspan(prefix_bytes, static_cast<std::size_t>(flat)));
-  return header.version == version_5 ? std::optional(header) : std::nullopt;
+  const message_header header =
+      read_header(bytes.subspan(prefix.bytes, static_cast<std::size_t>(prefix.metadata)));
+  return header.version == version_5 && !prefix.is_old() ? std::optional(header) : std::nullopt;
 }
 
 /// The same for the first batch of a file. A broken one is taken, because reading it reports the error.
@@ -108,14 +105,14 @@ std::optional<planned_messages> find_in_stream(source_window& from, const std::s
     }
     const auto bytes =
         from.read(position, static_cast<std::size_t>(std::min<std::uint64_t>(left, expected_bytes)));
-    const std::int64_t flat = read_prefix(bytes);
-    if (flat == 0) {
+    const message_prefix prefix = read_prefix(bytes);
+    if (prefix.metadata == 0) {
       break;
     }
-    if (flat < 0) {
+    if (prefix.is_old()) {
       return std::nullopt;
     }
-    const auto metadata_bytes = static_cast<std::size_t>(flat);
+    const auto metadata_bytes = static_cast<std::size_t>(prefix.metadata);
     if (left < prefix_bytes || metadata_bytes > left - prefix_bytes) {
       throw truncated(prefix_bytes + metadata_bytes, position);
     }
@@ -189,18 +186,18 @@ std::optional<batch_layout> read_batch_message(source_window& from, const planne
   return layout;
 }
 
-std::int64_t read_prefix(std::span<const std::byte> prefix) {
-  std::uint32_t first = 0;
+message_prefix read_prefix(std::span<const std::byte> message) {
   std::int32_t size = 0;
-  std::memcpy(&first, prefix.data(), sizeof first);
-  if (first != continuation) {
-    return first == 0 ? 0 : -1;
+  std::memcpy(&size, message.data(), sizeof size);
+  std::size_t bytes = sizeof size;
+  if (static_cast<std::uint32_t>(size) == continuation) {
+    bytes = prefix_bytes;
+    size = prefix_bytes; // more than is left, so the caller reports a truncated message
+    if (message.size() >= prefix_bytes) {
+      std::memcpy(&size, message.data() + sizeof size, sizeof size);
+    }
   }
-  if (prefix.size() < prefix_bytes) {
-    return prefix_bytes; // more than is left, so the caller reports a truncated message
-  }
-  std::memcpy(&size, prefix.data() + sizeof first, sizeof size);
-  return size < 0 ? std::int64_t{1} << 40 : size; // a negative size becomes one larger than any source
+  return {bytes, size < 0 ? std::int64_t{1} << 40 : size};
 }
 
 std::optional<planned_messages> find_messages(source_window& from, container format,

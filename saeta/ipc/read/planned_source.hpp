@@ -20,6 +20,7 @@
 #include "saeta/interop/options.hpp"
 #include "saeta/ipc/common.hpp"
 #include "saeta/ipc/format/column_tree.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
 #include "saeta/ipc/format/message_layout.hpp"
 #include "saeta/ipc/io/fetch_window.hpp"
 #include "saeta/ipc/io/source.hpp"
@@ -82,9 +83,15 @@ struct planned_dictionary {
 std::optional<batch_layout> read_batch_message(source_window& from, const planned_message& message,
                                                const column_tree& tree);
 
-/// Reads the prefix of a message. Returns the bytes of its FlatBuffer; -1: an older format; 0: the end of a
-/// stream.
-std::int64_t read_prefix(std::span<const std::byte> prefix);
+/// The bytes of a message before its body.
+struct message_prefix {
+  std::size_t bytes = prefix_bytes; ///< before the metadata; fewer in streams of before format version 0.15
+  std::int64_t metadata = 0;        ///< 0: the end of a stream. More than any source has, if it is negative
+  [[nodiscard]] bool is_old() const noexcept { return bytes != prefix_bytes; }
+};
+
+/// Reads the prefix of a message, from 4 bytes of it or more.
+message_prefix read_prefix(std::span<const std::byte> message);
 
 struct planned_messages {
   std::vector<planned_message> batches; ///< batches in the range

@@ -65,7 +65,7 @@ protected:
     std::vector<std::byte> front;
     detail::column_tree tree;
     for (std::size_t at = 0; at + detail::prefix_bytes < bytes.size();) {
-      const auto flat = static_cast<std::size_t>(detail::read_prefix(bytes.subspan(at)));
+      const auto flat = static_cast<std::size_t>(detail::read_prefix(bytes.subspan(at)).metadata);
       const auto metadata = bytes.subspan(at + detail::prefix_bytes, flat);
       const auto header = detail::read_header(metadata);
       const std::size_t body_at = at + detail::prefix_bytes + flat;
@@ -154,7 +154,8 @@ TEST_F(byte_order, of_a_packed_schema_must_be_little_endian) {
   const std::string bytes =
       big_endian(support::random_table(ctx(), {data_type(type_id::int32)}, {.batch_rows = {}}));
   const auto all = std::as_bytes(std::span(bytes));
-  const auto flat = all.subspan(detail::prefix_bytes, static_cast<std::size_t>(detail::read_prefix(all)));
+  const auto flat =
+      all.subspan(detail::prefix_bytes, static_cast<std::size_t>(detail::read_prefix(all).metadata));
   EXPECT_ERROR(detail::decode_schema(flat), unsupported, "its schema has byte order 1, expected 0 (little)");
 }
 
