@@ -2,6 +2,8 @@
 
 #include "ipc_test.hpp"
 #include "saeta/ipc/data_set.hpp"
+#include "saeta/ipc/format/message_fields.hpp"
+#include "saeta/ipc/format/message_source.hpp"
 
 #include <cstring>
 #include <utility>
@@ -190,6 +192,21 @@ TEST_F(host_data_set, knows_the_bytes_that_batches_take_in_memory) {
   data_set data(opened({support::table_of(ctx(), {{{"x", texts->type, true, {}}}, {}}, {{texts}})},
                        {.copy = copy_policy::always}));
   EXPECT_THAT(data.divided_bytes(std::vector<std::size_t>{0}), ElementsAre(16 + 8));
+}
+
+TEST_F(host_data_set, knows_no_sizes_of_a_file_with_messages_of_two_versions) {
+  std::string bytes = write_bytes(numbers({3, 4}));
+  const auto all = [&bytes] { return std::as_bytes(std::span(bytes)); };
+  const detail::message_source messages(detail::source_of(all(), nullptr), std::nullopt);
+  const auto second = static_cast<std::size_t>(detail::read_footer(messages.front()).batches[1].offset);
+  const auto flat = all().subspan(second + detail::prefix_bytes);
+  const auto version = detail::flat_table::root(flat).place(detail::message_version);
+  ASSERT_TRUE(version.has_value());
+  bytes[second + detail::prefix_bytes + *version] = 3;
+  std::vector<std::unique_ptr<reader>> readers;
+  readers.push_back(reader::open(all(), nullptr, {.copy = copy_policy::always}));
+  data_set data(std::move(readers));
+  EXPECT_ERROR(data.sizes(), format, "bytes: batch 1: its metadata is of another version");
 }
 
 TEST_F(host_data_set, has_at_most_as_many_rows_as_numbers_can_count) {
