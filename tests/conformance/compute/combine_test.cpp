@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace saeta::conformance {
 namespace {
@@ -24,6 +25,7 @@ using support::shared_array;
 
 class combine : public pieces_test {
 protected:
+  std::uint64_t join_batches(const std::vector<std::int64_t>& rows);
   /// Expects that the columns have the rows of all parts, in order.
   static void expect_rows(const std::vector<column>& seen, const std::vector<part>& parts) {
     std::size_t piece = 0;
@@ -147,8 +149,8 @@ TEST_P(combine, writes_nothing_past_its_buffers) {
   EXPECT_EQ(guarded->memory().guard->check(), 0U);
 }
 
-TEST_P(combine, joins_the_batches_of_a_table_with_every_type) {
-  const std::vector<std::int64_t> rows{33, 0, 1, 70};
+/// Joins the batches of a table, and expects their rows. Returns the bytes of the result.
+std::uint64_t combine::join_batches(const std::vector<std::int64_t>& rows) {
   schema fields;
   std::vector<std::vector<part>> parts;
   std::vector<batch> batches(rows.size());
@@ -163,12 +165,20 @@ TEST_P(combine, joins_the_batches_of_a_table_with_every_type) {
   }
   const table joined = combine_chunks(table::make(ctx(), fields, batches));
 
-  ASSERT_EQ(joined.batches().size(), 1u);
-  EXPECT_EQ(joined.rows(), 104);
+  EXPECT_EQ(joined.batches().size(), 1u);
+  EXPECT_EQ(joined.rows(), std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
   for (std::size_t c = 0; c < parts.size(); ++c) {
     SCOPED_TRACE(fields.fields[c].name);
     expect_rows(joined.pieces(c), parts[c]);
   }
+  return joined.byte_size();
+}
+
+TEST_P(combine, joins_the_batches_of_a_table_with_every_type) { join_batches({33, 0, 1, 70}); }
+
+/// On the host, threads share the pieces from 4 MiB on. Bitmaps of neighbouring pieces share bytes.
+TEST_P(combine, joins_many_pieces_of_every_type_on_threads) {
+  EXPECT_GT(join_batches({2009, 3, 1, 4011, 13, 2203}), std::uint64_t{4} << 20);
 }
 
 TEST_P(combine, joins_thousands_of_small_pieces) {
