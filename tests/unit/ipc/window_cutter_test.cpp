@@ -117,6 +117,14 @@ TEST_F(window_cuts, are_those_of_the_list_if_it_has_any) {
   EXPECT_TRUE(cutter({.spans = {{0}, {1}}, .window_ends = {2}, .orders = {}}).is_one(1));
 }
 
+TEST_F(window_cuts, end_with_the_rows_of_their_span) {
+  plan({1000});
+  window_cutter from = cutter({.spans = {{0, 100, 300}}, .window_ends = {}, .orders = {}});
+  EXPECT_THAT(next(from, 1600), ElementsAre(rows(100, 192)));
+  EXPECT_THAT(next(from, 1600), ElementsAre(rows(292, 108)));
+  EXPECT_TRUE(from.at_end());
+}
+
 TEST_F(window_cuts, are_one_if_all_bodies_fit) {
   plan({100, 100});
   EXPECT_FALSE(cutter().has_windows());
