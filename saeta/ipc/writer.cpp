@@ -130,7 +130,7 @@ namespace {
 /// `put` adds a table and waits for room; `take` returns those that are written next. The taker says when
 /// they are in the target, and when it has nothing left to do. Until then they count, because their memory
 /// may be what is written. `end` drops those that wait. The thread that writes calls `take`, `fills_half`,
-/// `written`, `rest` and `end`. Any other thread calls the rest, one at a time, but `cancel` at any time.
+/// `written` and `end`. Any other thread calls the rest, one at a time, but `cancel` at any time.
 /// `put`, `wait_until_idle` and `wait_until_ended` check for an interrupt.
 class pending_tables {
 public:
@@ -229,12 +229,6 @@ public:
   }
   /// Notes that the target has all bytes of the tables taken so far, which were dropped.
   void written() {
-    const std::lock_guard lock(mutex_);
-    in_work_ = 0;
-    changed_.notify_all();
-  }
-  /// The same where nothing is left to do.
-  void rest() {
     const std::lock_guard lock(mutex_);
     in_work_ = 0;
     idle_ = waiting_.empty();
@@ -347,7 +341,7 @@ private:
       target.flush();
       pool.wait_until([&] { return tables.has_more(); });
       if (!tables.has_more()) {
-        tables.rest();
+        tables.written();
       }
     }
     return tables.take();
