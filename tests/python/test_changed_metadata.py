@@ -263,3 +263,14 @@ def test_all_readers_agree_on_a_changed_byte_of_a_footer(host, bit):
             name: outcome(way, bytes(changed), host) for name, way in WAYS.items() if name != "live stream"
         }
         assert len({repr(each) for each in seen.values()}) == 1, (at, seen)
+
+
+def test_only_views_look_at_runs_behind_the_last_row(host):
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 4, 6], pa.int32()), pa.array([7, 8, 9], pa.int8()))
+    ends, broken = struct.pack("<3i", 2, 4, 6), struct.pack("<3i", 2, 8, 7)
+    raw = stream_of(pa.table({"x": runs}))
+    assert raw.count(ends) == 1
+    raw = raw.replace(ends, broken)
+    with pytest.raises(sa.FormatError, match="column 'x': run ends don't increase: 7 after 8 at run 2"):
+        sa.read_ipc(raw, host)
+    assert sa.read_ipc(raw, host, copy=True)["x"].to_pylist() == [7, 7, 8, 8, 8, 8]
