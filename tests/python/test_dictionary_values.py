@@ -138,6 +138,12 @@ def test_more_values_than_the_index_type_can_number_are_refused():
         sa.column([1, "x"], "host", name="k", type=wanted)
 
 
+def test_half_floats_have_one_entry_for_each_value():
+    wanted = sa.DataType("dictionary<values=halffloat, indices=int8>")
+    column = sa.column([0.5, None, 1.5] * 100, "host", name="k", type=wanted)
+    assert column.to_pylist() == [0.5, None, 1.5] * 100
+
+
 @pytest.mark.parametrize("values", [[[1], [2, 3]], [{"a": 1}, {"a": 2}]])
 def test_nested_values_can_be_dictionary_encoded(values):
     wanted = sa.from_arrow(pa.table({"k": pa.DictionaryArray.from_arrays([0, 1], pa.array(values))}), "host")

@@ -32,10 +32,18 @@ def dictionary_array(name: str, values: Any, wanted: DataType, target: Any) -> A
     return pyarrow.DictionaryArray.from_arrays(indices, distinct, ordered=target.ordered)
 
 
+def dictionary_encode(pyarrow: Any, values: Any) -> Any:
+    """Returns an array of pyarrow as its own method does, which knows half floats from release 26 on."""
+    if not pyarrow.types.is_float16(values.type):
+        return values.dictionary_encode()
+    bits = values.view("uint16").dictionary_encode()
+    return pyarrow.DictionaryArray.from_arrays(bits.indices, bits.dictionary.view("float16"))
+
+
 def _encoded(pyarrow: Any, values: Any) -> tuple[Any, Any]:
     """Returns indices and the values to which they refer."""
     try:
-        encoded = values.dictionary_encode()
+        encoded = dictionary_encode(pyarrow, values)
     except (
         pyarrow.ArrowNotImplementedError
     ):  # pyarrow can't compare values of this type, so each row gets its own entry

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from saeta import _core
 from saeta._convert.build import as_column
+from saeta._convert.dictionaries import dictionary_encode
 from saeta._convert.to_python import FLOATS
 from saeta._core import Column, DataType, Field, Schema, SymbolTable, Table
 from saeta._loader.base import Data
@@ -106,7 +107,9 @@ def _encoded(column: Column) -> Column:
     values = column.to_arrow()
     if pyarrow.types.is_decimal32(values.type) or pyarrow.types.is_decimal64(values.type):
         values = values.cast(pyarrow.decimal128(values.type.precision, values.type.scale))
-    made: Table = from_arrow(pyarrow.table({column.name: values.dictionary_encode()}), column.context)
+    chunks = [dictionary_encode(pyarrow, chunk) for chunk in values.chunks]
+    encoded = pyarrow.chunked_array(chunks, pyarrow.dictionary("int32", values.type))
+    made: Table = from_arrow(pyarrow.table({column.name: encoded}), column.context)
     return made.column(0)
 
 
