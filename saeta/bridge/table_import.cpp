@@ -9,6 +9,7 @@
 
 #include <arrow/array/array_base.h>
 #include <arrow/array/data.h>
+#include <arrow/array/util.h>
 #include <arrow/buffer.h>
 #include <arrow/c/bridge.h>
 #include <arrow/chunked_array.h>
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -127,6 +129,35 @@ ArrowArray borrow_array(const arrow::ArrayData& source, std::array<const void*, 
   return array;
 }
 
+constexpr std::size_t fixed_view_buffers = 2; ///< validity and views; the buffers of bytes follow
+
+std::span<const std::shared_ptr<arrow::Buffer>> bytes_of_views(const arrow::ArrayData& of) {
+  const arrow::Type::type id = of.type->storage_id();
+  const bool views = id == arrow::Type::STRING_VIEW || id == arrow::Type::BINARY_VIEW;
+  return std::span(of.buffers).subspan(views ? fixed_view_buffers : of.buffers.size());
+}
+
+/// Whether an array is one of those that libarrow before 25 makes of short texts, and that it ends the process
+/// to export: a buffer of the bytes of its views is null.
+bool lacks_bytes(const arrow::ArrayData& of) {
+  return std::ranges::any_of(bytes_of_views(of), [](const auto& bytes) { return bytes == nullptr; }) ||
+         std::ranges::any_of(of.child_data, [](const auto& child) { return lacks_bytes(*child); }) ||
+         (of.dictionary != nullptr && lacks_bytes(*of.dictionary));
+}
+
+/// The same array with empty buffers in place of these.
+std::shared_ptr<arrow::ArrayData> with_bytes(const arrow::ArrayData& of) {
+  std::shared_ptr<arrow::ArrayData> result = of.Copy();
+  const std::size_t first = of.buffers.size() - bytes_of_views(of).size();
+  std::replace(result->buffers.begin() + static_cast<std::ptrdiff_t>(first), result->buffers.end(),
+               std::shared_ptr<arrow::Buffer>(), std::make_shared<arrow::Buffer>(nullptr, 0));
+  for (std::shared_ptr<arrow::ArrayData>& child : result->child_data) {
+    child = with_bytes(*child);
+  }
+  result->dictionary = of.dictionary == nullptr ? nullptr : with_bytes(*of.dictionary);
+  return result;
+}
+
 template <class Rows>
 void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
   const std::vector<const arrow::ArrayData*> data = data_of_all(columns_of(*source));
@@ -139,7 +170,8 @@ void add_batch(const std::shared_ptr<Rows>& source, arrow_rows& to) {
       to.add(borrow_array(column, addresses));
     } else {
       arrow_array& array = kept->exported.emplace_back();
-      bridge::check(arrow::ExportArray(*array_of(*source, i), array.out()), "column");
+      const auto exported = lacks_bytes(column) ? arrow::MakeArray(with_bytes(column)) : array_of(*source, i);
+      bridge::check(arrow::ExportArray(*exported, array.out()), "column");
       to.add(array.get());
     }
   }

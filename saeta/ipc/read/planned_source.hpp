@@ -85,7 +85,7 @@ std::optional<batch_layout> read_batch_message(source_window& from, const planne
 
 /// The bytes of a message before its body.
 struct message_prefix {
-  std::size_t bytes = prefix_bytes; ///< before the metadata; fewer in streams of before format version 0.15
+  std::size_t bytes = prefix_bytes; ///< before the metadata; 4 before format version 0.15
   std::int64_t metadata = 0;        ///< 0: the end of a stream. More than any source has, if it is negative
   [[nodiscard]] bool is_old() const noexcept { return bytes != prefix_bytes; }
 };

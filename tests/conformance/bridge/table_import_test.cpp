@@ -160,6 +160,24 @@ TEST_P(table_imports, import_a_shared_dictionary_once) {
   EXPECT_FALSE(same_memory(dictionary(1), dictionary(2)));
 }
 
+/// libarrow before 25 casts short texts to such arrays, and ends the process to export them.
+TEST_P(table_imports, take_views_with_a_null_buffer_of_bytes) {
+  const array_ptr texts = array(arrow::StringViewBuilder(), "Lyon", nullptr, "Bern");
+  const std::shared_ptr<arrow::ArrayData> odd = texts->data()->Copy();
+  odd->buffers = {odd->buffers[0], odd->buffers[1], nullptr};
+  const auto in_list = [](const std::shared_ptr<arrow::ArrayData>& child) {
+    return arrow::MakeArray(arrow::ArrayData::Make(
+        arrow::list(child->type), 1, {nullptr, arrow::Buffer::FromVector(std::vector<std::int32_t>{0, 3})},
+        {child}, 0));
+  };
+  for (const auto& [given, plain] :
+       {std::pair(arrow::MakeArray(odd), texts), std::pair(in_list(odd), in_list(texts->data()))}) {
+    const auto fields = arrow::schema({arrow::field("x", plain->type())});
+    EXPECT_TRUE(equals(import_table(ctx(), arrow::Table::Make(fields, {given}), {}),
+                       import_table(ctx(), arrow::Table::Make(fields, {plain}), {})));
+  }
+}
+
 TEST_P(table_imports, keep_the_row_count_of_a_table_without_columns) {
   const std::vector<std::shared_ptr<arrow::ChunkedArray>> none;
   EXPECT_EQ(expect_as_streamed(arrow::Table::Make(arrow::schema({}), none, 7)), 1);
