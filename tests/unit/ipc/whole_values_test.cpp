@@ -119,10 +119,11 @@ TEST_F(whole_values, of_dictionaries_are_reported_with_the_column) {
 TEST_F(whole_values, indices_must_be_inside_their_dictionary) {
   const auto values = support::strings({"a", "b", "c"});
   const std::vector<std::int32_t> good{2, 1, 0, 1, 1, 1, 2};
-  expect_refused(changed<std::int32_t>({support::indices({0, 1}, values), support::indices(good, values),
-                                        support::indices({2}, values)},
-                                       good, {2, 1, 0, 1, 1, 3, 2}),
+  const std::vector<support::shared_array> pieces{
+      support::indices({0, 1}, values), support::indices(good, values), support::indices({2}, values)};
+  expect_refused(changed<std::int32_t>(pieces, good, {2, 1, 0, 1, 1, 3, 2}),
                  "index 3 at row 5 is not in the dictionary, which has 3 entries");
+  expect_refused(changed<std::int32_t>(pieces, good, {3, 1, 0, 1, 1, 1, 2}), "index 3 at row 0 is not in");
   const auto unsigned_indices = [&](const std::vector<std::uint8_t>& rows) {
     support::plain_array made(
         *array_of(data_type::dictionary(data_type(type_id::uint8), data_type(type_id::string)),
