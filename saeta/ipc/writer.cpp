@@ -324,8 +324,7 @@ private:
         encoder.write(*next, *fields);
         next.reset();
         if (tables.fills_half()) {
-          target.flush();
-          pool.wait_until([] { return false; });
+          target.finish();
           tables.written();
         }
       }
