@@ -149,7 +149,7 @@ public:
     const bool complete = left >= detail::prefix_bytes;
     const auto prefix = complete ? detail::read_prefix(metadata_.subspan(at_)) : detail::message_prefix();
     const auto size = static_cast<std::uint64_t>(prefix.metadata);
-    if (!complete || (prefix.is_old() && size != 0) || size > left - detail::prefix_bytes) {
+    if (!complete || prefix.is_old() || size > left - detail::prefix_bytes) {
       throw error(errc::format, concat("its metadata of ", metadata_.size(), " bytes is truncated at byte ",
                                        at_, ", or is not an Arrow IPC stream"));
     }

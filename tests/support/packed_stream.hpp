@@ -28,7 +28,7 @@ inline std::optional<std::string> stream_of(std::span<const std::byte> metadata,
     const auto prefix = ipc::detail::read_prefix(metadata);
     const std::int64_t flat = prefix.metadata;
     const std::size_t left = metadata.size() - ipc::detail::prefix_bytes;
-    if ((prefix.is_old() && flat != 0) || static_cast<std::uint64_t>(flat) > left) {
+    if (prefix.is_old() || static_cast<std::uint64_t>(flat) > left) {
       return std::nullopt;
     }
     const std::size_t bytes = ipc::detail::prefix_bytes + static_cast<std::size_t>(flat);

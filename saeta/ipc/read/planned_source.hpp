@@ -87,7 +87,8 @@ std::optional<batch_layout> read_batch_message(source_window& from, const planne
 struct message_prefix {
   std::size_t bytes = prefix_bytes; ///< before the metadata; 4 before format version 0.15
   std::int64_t metadata = 0;        ///< 0: the end of a stream. More than any source has, if it is negative
-  [[nodiscard]] bool is_old() const noexcept { return bytes != prefix_bytes; }
+  /// Whether it is a message of before that version. The end of a stream is the same in all.
+  [[nodiscard]] bool is_old() const noexcept { return bytes != prefix_bytes && metadata != 0; }
 };
 
 /// Reads the prefix of a message, from 4 bytes of it or more.
