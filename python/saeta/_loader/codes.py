@@ -99,7 +99,7 @@ def _parts(column: Column) -> list[tuple[Column, Column]]:
 
 
 def _encoded(column: Column) -> Column:
-    """Returns a column as a dictionary of its values in the order of their first rows.
+    """Returns a column whose chunks are dictionaries of their values, in the order of their first rows.
 
     pyarrow finds the values, so a column of a device passes through host memory.
     """
